@@ -1,4 +1,4 @@
-//! GEMMs of several problems, and with block scales: `cargo run -p warpwright-kernels --example
+//! GEMMs of several problems, and with blockwise scales: `cargo run -p warpwright-kernels --example
 //! gemm`.
 
 use warpwright::prelude::*;

@@ -19,7 +19,7 @@ pub(crate) const REFUSALS: &[Refusal] = &[
     (
         &["gemm"],
         block_scales_elsewhere,
-        "block scales need the 8-bit floats of sm_89 and later, and the device is sm_",
+        "blockwise scales need the 8-bit floats of sm_89 and later, and the device is sm_",
     ),
     (
         &["gemm"],

@@ -19,7 +19,7 @@ use crate::products::{self, all_algorithms, multiplied, sent};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const TYPES: GemmTypes = GemmTypes { a: DataType::F16, b: DataType::F16, c: DataType::F32 };
+const TYPES: GemmTypes = GemmTypes::new(DataType::F16, DataType::F16, DataType::F32);
 
 type Case<T, C> = products::Case<Problem, T, T, C>;
 

@@ -11,7 +11,7 @@ use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::types::GemmTypes;
 
-const TYPES: GemmTypes = GemmTypes { a: Bf16, b: Bf16, c: Bf16 };
+const TYPES: GemmTypes = GemmTypes::new(Bf16, Bf16, Bf16);
 const LEGAL: Configuration = Configuration {
     tile: (128, 192),
     schedule: Schedule::Pingpong,
@@ -70,7 +70,7 @@ fn what_the_heuristic_ranks_is_legal() {
             (E4m3, F32, scaled),
         ] {
             let problem =
-                GemmProblem { scales, types: GemmTypes { a: input, b: input, c }, ..sized(m, n, k) };
+                GemmProblem { types: GemmTypes::new(input, input, c).with(scales), ..sized(m, n, k) };
             for instruction in INSTRUCTIONS {
                 let all = Configuration::all(&problem, instruction);
                 assert!(!all.is_empty(), "{instruction:?}: {problem:?}");
@@ -117,8 +117,8 @@ fn a_refusal_names_the_rule() {
     let schedule = Schedule::Cooperative;
     let (large, long) = (large(), sized(4096, 4096, 1 << 21));
     let types = GemmTypes { a: E4m3, b: E4m3, ..TYPES };
-    let scaled = GemmProblem { types, scales: Some((Row, Row)), ..large };
-    let split_scaled = GemmProblem { types, scales: Some((Row, Block)), ..large };
+    let scaled = GemmProblem { types: types.with(Some((Row, Row))), ..large };
+    let split_scaled = GemmProblem { types: types.with(Some((Row, Block))), ..large };
     let along_m = GemmProblem { along_m: true, ..large };
     for (configuration, problem, reason) in [
         (
@@ -164,8 +164,8 @@ fn a_refusal_names_the_rule() {
         ),
         (Configuration { cluster: (2, 1), ..SPLIT }, large, "share no operand"),
         (Configuration { stream_k: true, ..SPLIT }, large, "without stream-K"),
-        (SPLIT, along_m, "groups and block scales have no split-K: use 1"),
-        (SPLIT, split_scaled, "groups and block scales have no split-K: use 1"),
+        (SPLIT, along_m, "groups and blockwise scales have no split-K: use 1"),
+        (SPLIT, split_scaled, "groups and blockwise scales have no split-K: use 1"),
         (
             Configuration { split_k: 3, ..SPLIT },
             large,

@@ -8,11 +8,11 @@ use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncConfiguration;
 use warpwright_kernels::gemm::host::config::Algorithm;
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
-use warpwright_kernels::gemm::problem::epilogue::Activation;
-use warpwright_kernels::gemm::problem::narrow::Narrow;
-use warpwright_kernels::gemm::problem::narrow::NarrowFormat::{
+use warpwright_kernels::gemm::problem::block_scaled::BlockScaled;
+use warpwright_kernels::gemm::problem::block_scaled::BlockScaledFormat::{
     self, Mxfp4, Mxfp6E2m3, Mxfp6E3m2, Mxfp8E4m3, Mxfp8E5m2, Nvfp4,
 };
+use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::problem::types::{GemmOutput, MatrixLayout};
 use warpwright_kernels::operations::Operations;
 use warpwright_testing::{in_threads, one_in};
@@ -23,7 +23,7 @@ use crate::products::{compare, multiplied};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-const PAIRS: [(NarrowFormat, NarrowFormat); 9] = [
+const PAIRS: [(BlockScaledFormat, BlockScaledFormat); 9] = [
     (Mxfp8E4m3, Mxfp8E4m3),
     (Mxfp8E4m3, Mxfp8E5m2),
     (Mxfp8E5m2, Mxfp8E4m3),
@@ -49,7 +49,7 @@ fn numbers(rows: u32, k: u32, seed: u64) -> Vec<f32> {
 
 /// Quantized matrices on a device, one after another.
 struct Operand {
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     values: Buffer<u8>,
     scales: Buffer<u8>,
 }
@@ -58,7 +58,7 @@ impl Operand {
     fn new(
         operations: &Operations,
         stream: &Stream,
-        format: NarrowFormat,
+        format: BlockScaledFormat,
         (rows, k): (u32, u32),
         matrices: &[Vec<f32>],
     ) -> Result<Self, Box<dyn std::error::Error>> {
@@ -79,8 +79,8 @@ impl Operand {
         })
     }
 
-    fn narrow(&self) -> Narrow<'_> {
-        Narrow { format: self.format, values: &self.values, scales: &self.scales }
+    fn narrow(&self) -> BlockScaled<'_> {
+        BlockScaled { format: self.format, values: &self.values, scales: &self.scales }
     }
 }
 
@@ -88,11 +88,11 @@ impl Operand {
 fn check<C: GemmOutput + Storable>(
     device: &Device,
     (m, n, k): (u32, u32, u32),
-    (a, b): (NarrowFormat, NarrowFormat),
+    (a, b): (BlockScaledFormat, BlockScaledFormat),
     share: usize,
     to_f32: fn(C) -> f32,
 ) -> Outcome {
-    let algorithms = Operations::new(device).scaled_gemm_algorithms::<C>(&Gemm::new(m, n, k), a, b)?;
+    let algorithms = Operations::new(device).block_scaled_algorithms::<C>(&Gemm::new(m, n, k), a, b)?;
     assert!(algorithms.len() > 8, "{} algorithms", algorithms.len());
     check_algorithms(device, (m, n, k), (a, b), one_in(share, algorithms), to_f32)
 }
@@ -100,7 +100,7 @@ fn check<C: GemmOutput + Storable>(
 fn check_algorithms<C: GemmOutput + Storable>(
     device: &Device,
     (m, n, k): (u32, u32, u32),
-    (a, b): (NarrowFormat, NarrowFormat),
+    (a, b): (BlockScaledFormat, BlockScaledFormat),
     algorithms: impl IntoIterator<Item = Algorithm>,
     to_f32: fn(C) -> f32,
 ) -> Outcome {
@@ -112,7 +112,7 @@ fn check_algorithms<C: GemmOutput + Storable>(
     let gemm = Gemm::new(m, n, k);
     for algorithm in algorithms {
         let mut c = device.uninitialized::<C>(m as usize * n as usize)?;
-        operations.scaled_gemm(&stream, &gemm.algorithm(algorithm), left.narrow(), right.narrow(), &mut c)?;
+        operations.gemm(&stream, &gemm.algorithm(algorithm), left.narrow(), right.narrow(), &mut c)?;
         compare(&c, to_f32, &expected, &format!("{a:?} x {b:?} by {algorithm}"))?;
     }
     Ok(())
@@ -168,7 +168,7 @@ fn batches_and_epilogues_are_right() -> Outcome {
 }
 
 /// Each product has scales of its own, and all have one B.
-fn batches(device: Device, formats: &[NarrowFormat]) -> Outcome {
+fn batches(device: Device, formats: &[BlockScaledFormat]) -> Outcome {
     let (operations, stream) = (Operations::new(&device), device.stream()?);
     let (m, n, k, count) = (33, 72, 70, 3);
     let (bias, of_b) = (whole(n as usize * 3, 9), numbers(n, k, 4));
@@ -180,7 +180,7 @@ fn batches(device: Device, formats: &[NarrowFormat]) -> Outcome {
         let batch = Batch::new(Problem::new(m, n, k), count as u32).sharing_b();
         let gemm = Gemm::from(batch).alpha(0.25).bias(&biases).activation(Activation::Relu);
         let mut c = device.buffer_from(&vec![f32::NAN; (m * n) as usize * count as usize])?;
-        operations.scaled_gemm(&stream, &gemm, a.narrow(), b.narrow(), &mut c)?;
+        operations.gemm(&stream, &gemm, a.narrow(), b.narrow(), &mut c)?;
         let sums = all.iter().flat_map(|a| multiplied(Problem::new(m, n, k), a, &of_b));
         let expected = sums.enumerate().map(|(index, sum)| {
             let (product, column) = (index / (m * n) as usize, index % n as usize);
@@ -205,12 +205,17 @@ fn refusals_name_the_rule() -> Outcome {
     for (gemm, a, b, reason) in [
         (gemm, &mx, &nv, "MXFP8 and NVFP4 operands do not multiply: use MXFP8 or MXFP6 for both"),
         (row_major, &mx, &mx, "need a contiguous k: use a row-major A and a column-major B"),
-        (gemm.along_m(&offsets), &mx, &mx, "have no groups along m: use a batch"),
+        (
+            gemm.along_m(&offsets),
+            &mx,
+            &mx,
+            "have no groups along m, and no groups of unlike problems: use a batch",
+        ),
         (strided, &mx, &mx, "operands of a batch have no gaps"),
         (Gemm::new(16, 16, 64), &mx, &mx, "A: expected a length of 1024, found 512"),
         (Gemm::new(200, 16, 16), &mx, &mx, "A: expected a length of 6400, found 512"),
     ] {
-        let outcome = operations.scaled_gemm(&stream, &gemm, a.narrow(), b.narrow(), &mut c);
+        let outcome = operations.gemm(&stream, &gemm, a.narrow(), b.narrow(), &mut c);
         let words = outcome.map(|_| ()).expect_err(reason).to_string();
         assert!(words.contains(reason), "{words}");
     }
@@ -218,7 +223,7 @@ fn refusals_name_the_rule() -> Outcome {
     let (there, stream) = (Operations::new(&hopper), hopper.stream()?);
     let operand = Operand::new(&there, &stream, Nvfp4, (16, 32), &[numbers(16, 32, 1)])?;
     let mut c = hopper.zeros::<f32>(256)?;
-    let outcome = there.scaled_gemm(&stream, &gemm, operand.narrow(), operand.narrow(), &mut c);
+    let outcome = there.gemm(&stream, &gemm, operand.narrow(), operand.narrow(), &mut c);
     let words = outcome.map(|_| ()).expect_err("no tcgen05 there").to_string();
     assert!(words.contains("mma.sync with scales (sm_120a), and the device is sm_90a"), "{words}");
     Ok(())

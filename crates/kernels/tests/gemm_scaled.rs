@@ -10,9 +10,7 @@ use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::{Granularity, Scaled};
-use warpwright_kernels::gemm::problem::types::{
-    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
-};
+use warpwright_kernels::gemm::problem::types::{BlockwiseOperand, GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
@@ -25,8 +23,8 @@ use crate::scaled_product::Case;
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 impl<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 > Case<A, B, C>
 {
@@ -250,7 +248,7 @@ fn every_tile_of_mma_sync_is_right() -> Outcome {
     Ok(())
 }
 
-/// 8-bit floats without block scales, on GPUs that have no other instruction for them.
+/// 8-bit floats without blockwise scales, on GPUs that have no other instruction for them.
 #[test]
 fn bytes_are_multiplied_before_hopper() -> Outcome {
     let device = Device::with_schedule("emu:rtx4090", Schedule::Random(2))?.checked()?;

@@ -10,9 +10,7 @@ use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::{Granularities, Scaled};
-use warpwright_kernels::gemm::problem::types::{
-    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
-};
+use warpwright_kernels::gemm::problem::types::{BlockwiseOperand, GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
 
@@ -36,8 +34,8 @@ struct Batched<A, B, C> {
 }
 
 impl<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 > Batched<A, B, C>
 {
@@ -110,8 +108,8 @@ struct Groups<A, B, C> {
 }
 
 impl<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 > Groups<A, B, C>
 {

@@ -9,9 +9,7 @@ use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::Scaled;
-use warpwright_kernels::gemm::problem::types::{
-    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
-};
+use warpwright_kernels::gemm::problem::types::{BlockwiseOperand, GemmOutput, MatrixLayout, MultipliesWith};
 use warpwright_kernels::gemm::{Gemm, GroupMember};
 use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_testing::one_in;
@@ -35,8 +33,8 @@ const EXTENTS: [(u32, u32, u32); 7] =
     [(136, 72, 144), (0, 72, 72), (1, 264, 528), (24, 16, 0), (72, 8, 16), (131, 200, 272), (1, 1, 16)];
 
 impl<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 > Case<A, B, C>
 {
@@ -55,8 +53,8 @@ impl<
 }
 
 fn members<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 >(
     cases: &mut [Case<A, B, C>],
@@ -66,8 +64,8 @@ fn members<
 
 /// The members, by an algorithm.
 fn members_by<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 >(
     cases: &mut [Case<A, B, C>],
@@ -80,8 +78,8 @@ fn members_by<
 
 /// The algorithms for them, as if all had the granularities of the first.
 fn algorithms<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 >(
     cases: &[Case<A, B, C>],
@@ -93,13 +91,13 @@ fn algorithms<
 
 /// The configuration of an algorithm by `wgmma`.
 fn configuration(algorithm: Algorithm) -> Configuration {
-    algorithm.configuration().expect("mma.sync has no block scales")
+    algorithm.configuration().expect("mma.sync has no blockwise scales")
 }
 
 /// Computes it by an algorithm twice, and compares.
 fn check<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 >(
     cases: &mut [Case<A, B, C>],
@@ -183,10 +181,7 @@ fn every_type_depth_and_order_is_right() -> Outcome {
     every_depth_and_order(&device, on, (e5m2, e5m2))
 }
 
-fn every_depth_and_order<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
->(
+fn every_depth_and_order<A: BlockwiseOperand + MultipliesWith<B>, B: BlockwiseOperand + MultipliesWith<A>>(
     device: &Device,
     (operations, stream): (&Operations, &Stream),
     inputs: (impl Fn(f32) -> A, impl Fn(f32) -> B),
@@ -367,7 +362,7 @@ fn refusals_name_the_rule() -> Outcome {
     let words = refused(operations.gemm_grouped(&stream, &mut members(&mut cases)));
     assert_eq!(
         words,
-        "block scales need the 8-bit floats of sm_89 and later, and the device is sm_80: scale the operands before the GEMM"
+        "blockwise scales need the 8-bit floats of sm_89 and later, and the device is sm_80: scale the operands before the GEMM"
     );
     Ok(())
 }

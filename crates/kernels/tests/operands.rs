@@ -5,7 +5,7 @@ use warpwright::runtime::{Buffer, Device, Error};
 use warpwright_harness::{Strided, product};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
 use warpwright_kernels::gemm::problem::scales::{Granularities, Granularity, Scaled};
-use warpwright_kernels::gemm::problem::types::BlockScaledOperand;
+use warpwright_kernels::gemm::problem::types::BlockwiseOperand;
 
 use crate::matrices::whole;
 
@@ -72,7 +72,7 @@ pub(crate) struct DeviceOperand<T> {
     pub(crate) scales: Buffer<f32>,
 }
 
-impl<T: BlockScaledOperand> DeviceOperand<T> {
+impl<T: BlockwiseOperand> DeviceOperand<T> {
     /// Operands of depth k, contiguous along k or not, `stride` elements apart.
     pub(crate) fn new(
         device: &Device,

@@ -3,9 +3,7 @@
 use warpwright::runtime::{Buffer, Device, Error, Storable};
 use warpwright_kernels::gemm::problem::batching::Problem;
 use warpwright_kernels::gemm::problem::scales::Granularities;
-use warpwright_kernels::gemm::problem::types::{
-    BlockScaledOperand, GemmOutput, MatrixLayout, MultipliesWith,
-};
+use warpwright_kernels::gemm::problem::types::{BlockwiseOperand, GemmOutput, MatrixLayout, MultipliesWith};
 
 use crate::operands::{DeviceOperand, Operand, products};
 
@@ -19,8 +17,8 @@ pub(crate) struct Case<A, B, C> {
 }
 
 impl<
-    A: BlockScaledOperand + MultipliesWith<B>,
-    B: BlockScaledOperand + MultipliesWith<A>,
+    A: BlockwiseOperand + MultipliesWith<B>,
+    B: BlockwiseOperand + MultipliesWith<A>,
     C: GemmOutput + Storable,
 > Case<A, B, C>
 {

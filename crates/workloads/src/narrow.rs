@@ -11,7 +11,8 @@ use warpwright_harness::{
 use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::device::quantize::QuantizeInput;
 use warpwright_kernels::gemm::host::config::{TmaInstruction, has_scaled_mma_sync};
-use warpwright_kernels::gemm::problem::narrow::{Narrow, NarrowFormat, VectorScales};
+use warpwright_kernels::gemm::problem::block_scaled::{BlockScaled, BlockScaledFormat};
+use warpwright_kernels::gemm::problem::scales::ScaleFactors;
 use warpwright_kernels::gemm::problem::types::GemmOutput;
 use warpwright_kernels::operations::Operations;
 
@@ -38,9 +39,9 @@ pub(super) struct ScaledGemmWorkload {
     #[option(default = 256, min = 1, max = 1 << 30)]
     k: u32,
     /// Format of A.
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     /// Format of B, if it differs from A's: MXFP8 and MXFP6 formats can be mixed.
-    b_format: Option<NarrowFormat>,
+    b_format: Option<BlockScaledFormat>,
     /// Data type of C.
     #[option(default = OutputType::bf16)]
     output: OutputType,
@@ -54,14 +55,14 @@ pub(super) struct ScaledGemmWorkload {
 
 /// A matrix on the device in a narrow format.
 struct Quantized {
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     extents: (u32, u32),
     values: Buffer<u8>,
     scales: Buffer<u8>,
 }
 
 impl Quantized {
-    fn random(setup: &Setup, format: NarrowFormat, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
+    fn random(setup: &Setup, format: BlockScaledFormat, (rows, k): (u32, u32), seed: u64) -> Result<Self> {
         let (operations, stream) = (Operations::new(setup.device()), setup.device().stream()?);
         let from: Buffer<f32> =
             setup.input(rows as usize * k as usize, |length| Random::new(seed).normal(length))?;
@@ -72,8 +73,8 @@ impl Quantized {
         Ok(Self { format, extents: (rows, k), values, scales })
     }
 
-    fn operand(&self) -> Narrow<'_> {
-        Narrow { format: self.format, values: &self.values, scales: &self.scales }
+    fn operand(&self) -> BlockScaled<'_> {
+        BlockScaled { format: self.format, values: &self.values, scales: &self.scales }
     }
 
     /// The numbers that the elements stand for.
@@ -84,7 +85,7 @@ impl Quantized {
 
 /// The numbers of a matrix (rows, k) in a narrow format.
 pub(crate) fn dequantized(
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     (rows, k): (u32, u32),
     values: &[u8],
     scales: &[u8],
@@ -97,14 +98,14 @@ pub(crate) fn dequantized(
         let code = u32::from(u16::from_le_bytes(bytes)) >> (bit % 8) & ((1 << of_type.bits()) - 1);
         let scale = scales[format.scale_index((row, column / format.scales().block()), k)];
         let scale = match format.scales() {
-            VectorScales::Vec32Ue8m0 if scale == u8::MAX => f64::NAN,
-            VectorScales::Vec32Ue8m0 => 2f64.powi(i32::from(scale) - 127),
-            VectorScales::Vec16Ue4m3 => e4m3::from_bits(scale).exact(),
+            ScaleFactors::Vec32Ue8m0 if scale == u8::MAX => f64::NAN,
+            ScaleFactors::Vec32Ue8m0 => 2f64.powi(i32::from(scale) - 127),
+            ScaleFactors::Vec16Ue4m3 => e4m3::from_bits(scale).exact(),
         };
         scale
             * match format {
-                NarrowFormat::Mxfp8E4m3 => e4m3::from_bits(code as u8).exact(),
-                NarrowFormat::Mxfp8E5m2 => e5m2::from_bits(code as u8).exact(),
+                BlockScaledFormat::Mxfp8E4m3 => e4m3::from_bits(code as u8).exact(),
+                BlockScaledFormat::Mxfp8E5m2 => e5m2::from_bits(code as u8).exact(),
                 _ => {
                     let sign = 1 << (of_type.bits() - 1);
                     let magnitude = magnitudes(format)[(code & (sign - 1)) as usize];
@@ -125,7 +126,7 @@ impl Workload for ScaledGemmWorkload {
     /// A, B, their scales and C are moved once.
     fn work(&self) -> Work {
         let [m, n, k] = [self.m, self.n, self.k].map(f64::from);
-        let of = |format: NarrowFormat, rows: u32| {
+        let of = |format: BlockScaledFormat, rows: u32| {
             (format.value_bytes((rows, self.k)) + format.scale_bytes((rows, self.k))) as f64
         };
         let output = with_output_type!(self.output, C => f64::from(C::BYTES));
@@ -144,7 +145,7 @@ impl ScaledGemmWorkload {
         let (a, b) = (self.format, self.b_format.unwrap_or(self.format));
         let operations = Operations::new(setup.device());
         let gemm = Gemm::new(m, n, k).alpha(self.alpha);
-        let algorithms = operations.scaled_gemm_algorithms::<C>(&gemm, a, b)?;
+        let algorithms = operations.block_scaled_algorithms::<C>(&gemm, a, b)?;
         let past = || format!("--rank {}: the ranks are 0 to {}", self.rank, algorithms.len() - 1);
         let algorithm = *algorithms.get(self.rank as usize).ok_or_else(|| Refused::new(past()))?;
         let buffers = setup.buffers(self.work(), |seed| {
@@ -156,7 +157,7 @@ impl ScaledGemmWorkload {
         Ok(buffers
             .launch(move |stream, (a, b, c)| {
                 let gemm = gemm.algorithm(algorithm);
-                Ok(operations.scaled_gemm(stream, &gemm, a.operand(), b.operand(), c)?)
+                Ok(operations.gemm(stream, &gemm, a.operand(), b.operand(), c)?)
             })
             .verify(move |(a, b, c)| {
                 let [m, n, k] = [m, n, k].map(|extent| extent as usize);
@@ -190,7 +191,7 @@ pub(super) struct QuantizeWorkload {
     #[option(default = 1024, min = 1, max = 1 << 30)]
     k: u32,
     /// Format of the result.
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     /// Data type of the matrix.
     #[option(default = SourceType::bf16)]
     input: SourceType,
@@ -241,13 +242,13 @@ impl QuantizeWorkload {
 }
 
 /// The magnitudes of a format in the order of their codes.
-fn magnitudes(format: NarrowFormat) -> Vec<f64> {
+fn magnitudes(format: BlockScaledFormat) -> Vec<f64> {
     match format {
-        NarrowFormat::Mxfp8E4m3 => (0..=0x7e).map(|code| e4m3::from_bits(code).exact()).collect(),
-        NarrowFormat::Mxfp8E5m2 => (0..=0x7b).map(|code| e5m2::from_bits(code).exact()).collect(),
-        NarrowFormat::Mxfp6E2m3 => small_magnitudes(3, 0),
-        NarrowFormat::Mxfp6E3m2 => small_magnitudes(2, -2),
-        NarrowFormat::Mxfp4 | NarrowFormat::Nvfp4 => small_magnitudes(1, 0),
+        BlockScaledFormat::Mxfp8E4m3 => (0..=0x7e).map(|code| e4m3::from_bits(code).exact()).collect(),
+        BlockScaledFormat::Mxfp8E5m2 => (0..=0x7b).map(|code| e5m2::from_bits(code).exact()).collect(),
+        BlockScaledFormat::Mxfp6E2m3 => small_magnitudes(3, 0),
+        BlockScaledFormat::Mxfp6E3m2 => small_magnitudes(2, -2),
+        BlockScaledFormat::Mxfp4 | BlockScaledFormat::Nvfp4 => small_magnitudes(1, 0),
     }
 }
 
@@ -276,14 +277,14 @@ fn nearest(magnitudes: &[f64], number: f64) -> u8 {
 
 /// The elements and the scales of a matrix (rows, k), by search.
 pub(crate) fn quantized(
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     (rows, k): (u32, u32),
     numbers: &[f32],
     tensor_scale: f32,
 ) -> (Vec<u8>, Vec<u8>) {
     let (codes, block, bits) = (magnitudes(format), format.scales().block(), format.data_type().bits());
     let largest = codes[codes.len() - 1];
-    let e4m3s = magnitudes(NarrowFormat::Mxfp8E4m3);
+    let e4m3s = magnitudes(BlockScaledFormat::Mxfp8E4m3);
     let mut values = vec![0; format.value_bytes((rows, k))];
     let mut scales = vec![0; format.scale_bytes((rows, k))];
     for (row, at) in (0..rows).flat_map(|row| (0..k.div_ceil(block)).map(move |at| (row, at))) {
@@ -293,12 +294,12 @@ pub(crate) fn quantized(
         let is_finite = of_block.iter().all(|number| number.is_finite());
         let most = of_block.iter().fold(0f32, |most, number| most.max(number.abs()));
         let (scale, factor) = match format.scales() {
-            VectorScales::Vec32Ue8m0 => {
+            ScaleFactors::Vec32Ue8m0 => {
                 let power = (-127..=127).find(|power| f64::from(most) <= largest * 2f64.powi(*power));
                 let power = power.unwrap_or(127);
                 (if is_finite { (power + 127) as u8 } else { 0xff }, 2f64.powi(-power) as f32)
             }
-            VectorScales::Vec16Ue4m3 => {
+            ScaleFactors::Vec16Ue4m3 => {
                 let code = nearest(&e4m3s, f64::from(most / 6.0 / tensor_scale));
                 let decoded = e4m3s[usize::from(code)] as f32 * tensor_scale;
                 (if is_finite { code } else { 0x7f }, if decoded > 0.0 { 1.0 / decoded } else { 0.0 })
@@ -345,12 +346,12 @@ mod tests {
         }
         numbers[2000..2100].fill(0.0);
         for format in [
-            NarrowFormat::Mxfp8E4m3,
-            NarrowFormat::Mxfp8E5m2,
-            NarrowFormat::Mxfp6E2m3,
-            NarrowFormat::Mxfp6E3m2,
-            NarrowFormat::Mxfp4,
-            NarrowFormat::Nvfp4,
+            BlockScaledFormat::Mxfp8E4m3,
+            BlockScaledFormat::Mxfp8E5m2,
+            BlockScaledFormat::Mxfp6E2m3,
+            BlockScaledFormat::Mxfp6E3m2,
+            BlockScaledFormat::Mxfp4,
+            BlockScaledFormat::Nvfp4,
         ] {
             for (rows, k, tensor_scale) in [(rows, k, 1.0), (67, 96, 1.0), (67, 128, 1.0), (67, 128, 0.0625)]
             {

@@ -1,70 +1,44 @@
 //! GEMM on tensor cores: `operations.gemm(&stream, &Gemm::new(m, n, k), &a, &b, &mut c)`.
 //!
 //! C = activation(alpha · A·B + bias) + beta · C for any m, n and k, accumulated in `f32`: single,
-//! batched, or grouped, with block scales or without, with the epilogue above or one of the
-//! caller's. The folder has three floors, each of which imports only those above it in this list:
+//! batched, or grouped, with the scales of CUTLASS's blockwise and block-scaled GEMMs or without, with
+//! the epilogue above or one of the caller's. m, n and k count elements everywhere.
+//!
+//! The way of a GEMM on Hopper, from the description to `wgmma`:
 //!
 //! ```text
-//! problem/            what is computed
-//!   types.rs            operand and output types: one table
-//!   batching.rs         shapes, strides, groups
-//!   scales.rs           block scales
-//!   narrow.rs           MXFP8, MXFP6, MXFP4 and NVFP4
-//!   epilogue.rs         epilogue arguments
-//!   error.rs            why a GEMM is refused
-//! device/             what runs
-//!   mainloop/tma.rs     what GEMMs that TMA feeds have in common
-//!   mainloop/wgmma.rs   Hopper: roles, barriers and loop with wgmma
-//!   mainloop/tcgen05.rs Blackwell: the same with tcgen05.mma and tensor memory
-//!   mainloop/promotion.rs   its accumulation with block scales
-//!   mainloop/vector_scales.rs  scales of 16 or 32 elements, in tensor memory
-//!   mainloop/mma_sync.rs    Ampere: cp.async, ldmatrix, mma.sync
-//!   mainloop/mma_sync_promotion.rs  8-bit operands, and their block scales
-//!   mainloop/mma_sync_scales.rs  scales of 16 or 32 elements, in registers
-//!   scheduler.rs        work units: data-parallel, stream-K, split-K, grouped
-//!   problems.rs         a tile's problem: extents, operands, coordinates
-//!   epilogue.rs         epilogue operations: closures that compose
-//!   store.rs            accumulators to C: TMA, or registers
-//!   reduction.rs        parts of split tiles, through a workspace
-//!   cluster_split.rs    parts of split tiles, through a cluster's shared memory
-//!   staging.rs          copies of operands that TMA cannot read
-//!   unpack.rs           copies of operands of 6 bits with a byte an element
-//!   quantize.rs         matrices to MXFP8, MXFP6, MXFP4 and NVFP4
-//!   kernel.rs           the kernels' entries
-//! host/               what decides and launches
-//!   config.rs           algorithms, configurations: legality
-//!   candidates.rs       what the heuristic ranks and a search tries
-//!   cost.rs             the cost model
-//!   heuristic.rs        ranks by it; what `--explain` prints
-//!   tune.rs             tuned results
-//!   launch.rs           plans: kernel, workspace, arguments; types are values
-//!   maps.rs             tensor maps, and copies of operands
-//!   grouped.rs          the same for problems of unlike extents
+//! mod.rs                     Gemm: the description; Operations::gemm: what is refused
+//! host/launch.rs             the plan, made at the first launch of a problem: kernel, tensor maps, workspace
+//! device/kernel.rs           the kernel's entry: tensor maps and extents become Problems
+//! device/mainloop/tma.rs     tiles and stages; the thread that loads them
+//! device/mainloop/wgmma.rs   roles, barriers, and the loop over k with wgmma
+//! device/store.rs            accumulators to C, through the epilogue
 //! ```
 //!
-//! `narrow.rs` is the front door of MXFP8, MXFP6, MXFP4 and NVFP4. `workloads/gemm` is what the command line makes of it: options, inputs, the reference, the
-//! cuBLASLt baseline and the search.
-//!
-//! The first launch of a problem makes a plan: the algorithm (the caller's, the tuned one, or the
-//! heuristic's), the compiled kernel, tensor maps and workspace. Later launches look it up.
+//! `docs/kernels/gemm.md` lists the other files. The folder has three floors, `problem`, `device` and
+//! `host`, each of which imports only those before it. `workloads/gemm` is what the command line makes
+//! of it: options, inputs, the reference, the cuBLASLt baseline and the search.
 
 pub mod device;
 pub mod host;
-mod narrow;
 pub mod problem;
 
+use warpwright::arch::{Capability, DataType};
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 
 use crate::operations::{Operations, Result, expect_length};
 use device::epilogue::FusedEpilogue;
-use host::config::{Algorithm, has_block_scales};
+use host::choice;
+use host::config::Algorithm;
 use host::grouped;
 use host::heuristic;
 use host::launch::{self, Buffers, Call};
 use problem::batching::{Batch, GemmProblem, Problem, check_offsets};
+use problem::block_scaled::{BlockScaledFormat, padded_k, row_elements};
 use problem::epilogue::{Activation, Epilogue, Linear};
 use problem::error::GemmError;
-use problem::scales::{BlockScales, Granularities, OperandArgument};
+use problem::operands::{OperandArgument, OperandBuffer};
+use problem::scales::{Granularities, Scaling};
 use problem::types::{GemmTypes, MatrixLayout, MultipliesWith, Operand};
 
 pub use problem::types::GemmOutput;
@@ -273,79 +247,104 @@ impl<'a, E> Gemm<'a, E> {
     }
 
     /// The problem of matrices of those types.
-    fn described(&self, types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
+    fn described(&self, types: GemmTypes) -> GemmProblem {
         let Self { batch, preloads_b, gate, .. } = *self;
         let along_m = self.offsets.is_some();
-        GemmProblem { along_m, scales, preloads_b, gate, ..GemmProblem::new(batch, types) }
+        GemmProblem { along_m, preloads_b, gate, ..GemmProblem::new(batch, types) }
     }
 
-    /// The call with those matrices, their types as values.
-    fn call<'l, A, B, C>(&'l self, a: &'l A, b: &'l B, c: &'l mut Buffer<C>) -> Call<'l, E::Operation>
-    where
-        A: OperandArgument,
-        B: OperandArgument,
-        C: GemmOutput,
-        E: Epilogue<C>,
-    {
-        let scales = a.scales().zip(b.scales()).map(<[_; 2]>::from);
-        let granularities = scales.map(|[a, b]| (a.granularity, b.granularity));
-        let problem = self.described(GemmTypes::of::<A::Element, B::Element, C>(), granularities);
-        let (a, b, c) = (a.values().cast(), b.values().cast(), c.cast_mut());
-        let scales = scales.map(|scales| scales.map(|scales| scales.scales.cast()));
-        let buffers = Buffers { a, b, c, scales, offsets: self.offsets };
-        let (operation, epilogue) = self.epilogue.arguments().untyped();
-        Call { problem, algorithm: self.algorithm, buffers, operation, epilogue }
+    /// The problem of block-scaled matrices, whose k and strides count the zeros behind each row, too.
+    fn block_scaled(&self, types: GemmTypes) -> Result<GemmProblem, GemmError> {
+        let described = self.described(types);
+        let Batch { problem, count, a_stride, b_stride, c_stride } = described.batch;
+        if (problem.a, problem.b) != (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor) {
+            return Err(GemmError::BlockScaledLayouts);
+        }
+        if described.along_m {
+            return Err(GemmError::BlockScaledGroups);
+        }
+        let packed = Batch::new(problem, count);
+        let stride = |own: u64, packed: u64, rows: u32, data_type: DataType| match own {
+            0 => Ok(0),
+            _ if own == packed => Ok(u64::from(rows) * u64::from(row_elements(problem.k, data_type))),
+            _ => Err(GemmError::BlockScaledStrides),
+        };
+        let a_stride = stride(a_stride, packed.a_stride, problem.m, types.a)?;
+        let b_stride = stride(b_stride, packed.b_stride, problem.n, types.b)?;
+        let problem = Problem { k: padded_k(problem.k), ..problem };
+        Ok(GemmProblem { batch: Batch { problem, count, a_stride, b_stride, c_stride }, ..described })
     }
 
-    /// Refuses buffers and epilogue arguments of wrong lengths. Returns whether there is a kernel
-    /// to launch.
-    fn check<A, B, C>(&self, a: &A, b: &B, c: &Buffer<C>) -> Result<bool>
+    /// The problem of those operands. Refuses what has no kernel on GPUs of that capability, and
+    /// buffers and epilogue arguments of wrong lengths.
+    fn check<C: GemmOutput>(
+        &self,
+        [a, b]: [OperandBuffer<'_>; 2],
+        c: &Buffer<C>,
+        capability: &Capability,
+    ) -> Result<GemmProblem>
     where
-        A: OperandArgument,
-        B: OperandArgument,
-        C: GemmOutput,
         E: Epilogue<C>,
     {
+        let types = GemmTypes::new(a.data_type, b.data_type, C::DATA_TYPE).with(a.scaling(b)?);
+        let is_block_scaled = types.scaling.factors().is_some();
+        let problem = if is_block_scaled { self.block_scaled(types)? } else { self.described(types) };
         let (batch, along_m) = (self.batch, self.offsets.is_some());
         let Problem { m, n, k, .. } = batch.problem;
+        if types.scaling != Scaling::None {
+            choice::expect_kernel(&problem, capability)?;
+        }
         if k == 0 && (along_m || !self.epilogue.is_identity()) {
             return Err(GemmError::NoDepth.into());
         }
+        let mut c_length = c.len();
         if self.gate.is_some() {
-            let adds = self.epilogue.adds_c() || self.epilogue.arguments().matrix.is_some();
-            self.described(GemmTypes::of::<A::Element, B::Element, C>(), None).expect_gate(adds)?;
-            expect_length("C", m as usize * (n / 2) as usize, c.len())?;
+            problem.expect_gate(self.epilogue.adds_c() || self.epilogue.arguments().matrix.is_some())?;
+            expect_length("C", m as usize * (n / 2) as usize, c_length)?;
+            c_length *= 2;
         }
+        let [(a_count, _), (b_count, _)] = batch.matrices();
+        let [a_needed, b_needed, _] = batch.lengths();
+        let expect_lengths = || {
+            a.expect_lengths(["A", "A's scales"], a_count, (m, k))?;
+            b.expect_lengths(["B", "B's scales"], b_count, (n, k))
+        };
         match self.offsets {
-            None => {
-                let columns = if self.gate.is_some() { 2 } else { 1 };
-                batch.expect_lengths([a.values().len(), b.values().len(), columns * c.len()])?;
+            None if is_block_scaled => {
+                expect_lengths()?;
+                batch.expect_lengths([a_needed, b_needed, c_length])?;
             }
+            None => batch.expect_lengths([a.length(), b.length(), c_length])?,
             Some(offsets) => {
                 check_offsets(offsets.len())?;
                 if batch.problem.a == MatrixLayout::ColumnMajor {
                     return Err(GemmError::ColumnMajorGroups.into());
                 }
-                let [a_length, b_length, _] = batch.lengths();
-                expect_length(
-                    "A",
-                    if batch.count == 0 { m as usize * k as usize } else { a_length },
-                    a.values().len(),
-                )?;
-                expect_length("B", b_length, b.values().len())?;
-                expect_length("C", m as usize * n as usize, c.len())?;
+                let a_needed = if batch.count == 0 { m as usize * k as usize } else { a_needed };
+                expect_length("A", a_needed, a.length())?;
+                expect_length("B", b_needed, b.length())?;
+                expect_length("C", m as usize * n as usize, c_length)?;
             }
         }
-        let [(a_count, _), (b_count, _)] = batch.matrices();
-        for (what, scales, operand, count) in
-            [("A's scales", a.scales(), (m, k), a_count), ("B's scales", b.scales(), (n, k), b_count)]
-        {
-            if let Some(BlockScales { scales, granularity }) = scales {
-                expect_length(what, count as usize * granularity.count(operand), scales.len())?;
-            }
-        }
+        expect_lengths()?;
         self.epilogue.arguments().check(batch, along_m, E::VECTORS, c.len())?;
-        Ok(batch.count != 0 && m != 0 && n != 0)
+        Ok(problem)
+    }
+
+    /// The call with those matrices, their types as values.
+    fn call<'l, C: GemmOutput>(
+        &'l self,
+        problem: GemmProblem,
+        [a, b]: [OperandBuffer<'l>; 2],
+        c: &'l mut Buffer<C>,
+    ) -> Call<'l, E::Operation>
+    where
+        E: Epilogue<C>,
+    {
+        let scales = a.scales.zip(b.scales).map(|((_, a), (_, b))| [a, b]);
+        let buffers = Buffers { a: a.values, b: b.values, c: c.cast_mut(), scales, offsets: self.offsets };
+        let (operation, epilogue) = self.epilogue.arguments().untyped();
+        Call { problem, algorithm: self.algorithm, buffers, operation, epilogue }
     }
 }
 
@@ -353,7 +352,7 @@ impl<'a, E> Gemm<'a, E> {
 pub struct GroupMember<'a, A, B, C> {
     /// The problem, a single one, with its epilogue and algorithm.
     pub gemm: Gemm<'a>,
-    /// A: a buffer, or one with block scales.
+    /// A: a buffer, or one with blockwise scales.
     pub a: A,
     /// B.
     pub b: B,
@@ -372,14 +371,38 @@ impl Operations {
     /// Computes a GEMM, in one launch of a kernel that includes the epilogue.
     ///
     /// A and B are `&Buffer<T>` of one type, or one of e4m3 and one of e5m2; or both
-    /// [`Scaled`](problem::scales::Scaled), with block scales (`examples/gemm.rs`).
+    /// [`Scaled`](problem::scales::Scaled), with blockwise scales (`examples/gemm.rs`); or both
+    /// [`BlockScaled`](problem::block_scaled::BlockScaled), MXFP8, MXFP6, MXFP4 or NVFP4, which
+    /// Blackwell multiplies: their k is contiguous, and they have no groups and no gaps. The scales of
+    /// NVFP4 tensors are the product that `gemm` has as its alpha.
     ///
     /// In a batch the scales of each A and B follow those of the one before, without gaps; in
     /// groups along m the scales of A are those of all rows. If k is 0, C becomes zero.
     ///
+    /// ```
+    /// use warpwright::runtime::Device;
+    /// use warpwright_kernels::gemm::Gemm;
+    /// use warpwright_kernels::gemm::problem::block_scaled::{BlockScaled, BlockScaledFormat};
+    /// use warpwright_kernels::operations::Operations;
+    ///
+    /// let device = Device::named("emu:b200")?;
+    /// let (operations, stream) = (Operations::new(&device), device.stream()?);
+    /// let format = BlockScaledFormat::Nvfp4;
+    /// let numbers = device.buffer_from(&[1.5f32; 16 * 64])?;
+    /// let mut values = device.zeros::<u8>(format.value_bytes((16, 64)))?;
+    /// let mut scales = device.zeros::<u8>(format.scale_bytes((16, 64)))?;
+    /// operations.quantize(&stream, (16, 64), &numbers, format, 1.0, &mut values, &mut scales)?;
+    /// let a = BlockScaled { format, values: &values, scales: &scales };
+    /// let mut c = device.zeros::<f32>(16 * 16)?;
+    /// operations.gemm(&stream, &Gemm::new(16, 16, 64), a, a, &mut c)?;
+    /// assert_eq!(c.to_vec()?, [64.0 * 1.5 * 1.5; 16 * 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// A buffer has a wrong length; matrices C overlap; k is 0 with an epilogue; the device has no
-    /// kernel for the types or cannot run the algorithm; or it failed.
+    /// A buffer has a wrong length; matrices C overlap; k is 0 with an epilogue; block-scaled formats
+    /// do not multiply; the device has no kernel for the types or cannot run the algorithm; or it
+    /// failed.
     pub fn gemm<A, B, C, E>(
         &self,
         stream: &Stream,
@@ -394,22 +417,20 @@ impl Operations {
         C: GemmOutput,
         E: Epilogue<C, Operation: FusedEpilogue<C>>,
     {
-        let capability = self.device().properties().capability;
-        if a.scales().is_some() && !has_block_scales(capability) {
-            return Err(GemmError::NoBlockScales { target: capability.target }.into());
-        }
-        if !gemm.check(&a, &b, c)? {
+        let (operands, batch) = ([a.operand(), b.operand()], gemm.batch);
+        let problem = gemm.check(operands, c, self.device().properties().capability)?;
+        let Problem { m, n, k, .. } = batch.problem;
+        if batch.count == 0 || m == 0 || n == 0 {
             return Ok(LaunchCounts::default());
         }
-        let batch = gemm.batch;
-        if batch.problem.k == 0 {
+        if k == 0 {
             if batch.c_stride != Batch::new(batch.problem, batch.count).c_stride {
                 return Err(GemmError::NoDepthWithGaps.into());
             }
             stream.fill_zero(c)?;
             return Ok(LaunchCounts::default());
         }
-        launch::launch::<C, E::Operation>(self, stream, gemm.call(&a, &b, c))
+        launch::launch::<C, E::Operation>(self, stream, gemm.call(problem, operands, c))
     }
 
     /// Computes problems of unlike extents, each with its own epilogue: on Hopper and Blackwell in one launch of
@@ -435,14 +456,20 @@ impl Operations {
         if members.iter().any(|member| member.gemm.gate.is_some()) {
             return Err(GemmError::GatedBatch.into());
         }
-        for GroupMember { gemm, a, b, c } in members.iter() {
-            gemm.check(a, b, c)?;
+        let capability = self.device().properties().capability;
+        let mut calls = Vec::new();
+        for GroupMember { gemm, a, b, c } in members.iter_mut() {
+            let operands = [a.operand(), b.operand()];
+            let problem = gemm.check(operands, c, capability)?;
+            if problem.types.scaling.factors().is_some() {
+                return Err(GemmError::BlockScaledGroups.into());
+            }
+            calls.push(gemm.call(problem, operands, c));
         }
-        let members = members.iter_mut().map(|GroupMember { gemm, a, b, c }| gemm.call(a, b, c));
-        grouped::run(self, stream, members.collect())
+        grouped::run(self, stream, calls)
     }
 
-    /// The algorithms for a GEMM of operands `T` with those block scales, the cheapest by the
+    /// The algorithms for a GEMM of operands `T` with those blockwise scales, the cheapest by the
     /// heuristic first.
     pub fn gemm_algorithms<T: Operand, C: GemmOutput>(
         &self,
@@ -450,8 +477,23 @@ impl Operations {
         scales: Option<Granularities>,
     ) -> Vec<Algorithm> {
         let properties = self.device().properties();
-        let problem = gemm.described(GemmTypes::of::<T, T, C>(), scales);
+        let problem = gemm.described(GemmTypes::of::<T, T, C>().with(scales));
         heuristic::algorithms(&problem, properties.capability, properties.sm_count)
+    }
+
+    /// The algorithms for a GEMM of block-scaled operands, the cheapest by the heuristic first.
+    ///
+    /// # Errors
+    /// As [`gemm`](Self::gemm), of formats, layouts and strides.
+    pub fn block_scaled_algorithms<C: GemmOutput>(
+        &self,
+        gemm: &Gemm<'_, impl Sized>,
+        a: BlockScaledFormat,
+        b: BlockScaledFormat,
+    ) -> Result<Vec<Algorithm>> {
+        let types = GemmTypes::new(a.data_type(), b.data_type(), C::DATA_TYPE).with(a.scaling(b)?);
+        let (problem, properties) = (gemm.block_scaled(types)?, self.device().properties());
+        Ok(heuristic::algorithms(&problem, properties.capability, properties.sm_count))
     }
 
     /// The algorithms for a group, the cheapest by the heuristic first.
@@ -462,7 +504,7 @@ impl Operations {
     ) -> Vec<Algorithm> {
         let properties = self.device().properties();
         let working: Vec<_> = problems.iter().copied().filter(|problem| problem.has_work()).collect();
-        let types = GemmTypes::of::<T, T, C>();
-        heuristic::grouped_algorithms(&working, types, scales, properties.capability, properties.sm_count)
+        let types = GemmTypes::of::<T, T, C>().with(scales);
+        heuristic::grouped_algorithms(&working, types, properties.capability, properties.sm_count)
     }
 }

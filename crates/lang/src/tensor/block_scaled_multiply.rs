@@ -65,9 +65,9 @@ impl BlockScaledMma {
 /// `c += (a * scales) * (b * scales)` over fragments: c (values, m, n), a (values, m), b (values, n)
 /// of one k-step of 32 bytes.
 ///
-/// `mma` is a plan of `SM80_16x8x16_F32BF16BF16F32_TN`: an element of its fragments is 16 bits of
-/// narrow ones, of which both instructions have the same in the same lanes. An element of 6 bits, or
-/// of 4 bits beside others, has a byte.
+/// `mma` is a plan of `SM89_16x8x32_F32E4M3E4M3F32_TN`, or of another atom of 32 bytes of k: both
+/// instructions have the same bytes in the same lanes. A byte has an element of 8 or 6 bits, one of 4
+/// beside another type, or two of 4.
 ///
 /// The scales are bytes of registers, from `byte` on, as many as
 /// [`scales_of_step`](BlockScaledMma::scales_of_step):

@@ -28,7 +28,7 @@ pub use block_scaled_multiply::{BlockScaledMma, gemm_block_scaled};
 pub use coordinates::Coordinates;
 pub use copy::{CopyAtom, ThreadCopy, TiledCopy};
 pub use fragment::Fragment;
-pub use multiply::{IntoMmaAtom, ThreadMma, TiledMma, gemm, gemm_bytes};
+pub use multiply::{IntoMmaAtom, ThreadMma, TiledMma, gemm};
 pub use staged::{MappedMatrix, StagedOperand, StoreBuffers, TileLoad};
 pub use tensor_core::{BlockScales, TensorCoreLeft, TensorCoreMma, TensorCoreTypes};
 pub use tensor_memory_copy::{SCALE_BYTES, TensorMemoryCopy};

@@ -2,7 +2,6 @@
 //! fragments.
 
 use warpwright_arch::DataType;
-use warpwright_arch::mma::{Family, Shape, Types, exists};
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout};
@@ -276,42 +275,7 @@ pub fn gemm<A: Element, B: Element, C: Element>(
     b: &Fragment<B>,
 ) {
     let Some(plan) = mma.plan() else { return };
-    multiply_by("gemm", &plan.atom().instruction(), mma, c, a, b);
-}
-
-/// `c += a * b` of 8-bit floats of types `a_type` and `b_type`, over fragments as [`gemm`] takes them;
-/// a k-step has 32 bytes.
-///
-/// `mma` is a plan of `SM80_16x8x16_F32BF16BF16F32_TN`: an element of its fragments is a pair of
-/// 8-bit floats, of which both instructions have the same in the same lanes. PTX ISA, "mma": sm_89.
-#[track_caller]
-pub fn gemm_bytes<A: Element, B: Element>(
-    mma: &TiledMma,
-    [a_type, b_type]: [DataType; 2],
-    c: &mut Fragment<f32>,
-    a: &Fragment<A>,
-    b: &Fragment<B>,
-) {
-    let types = Types { a: a_type, b: b_type, c: DataType::F32, d: DataType::F32 };
-    if !exists(Family::Warp, Shape { m: 16, n: 8, k: 32 }, types) {
-        refuse(format!("`gemm_bytes`: {a_type} and {b_type} are not 8-bit floats: use e4m3 or e5m2"));
-        return;
-    }
-    let opcode = format!("mma.sync.aligned.m16n8k32.row.col.f32.{a_type}.{b_type}.f32");
-    multiply_by("gemm_bytes", &opcode, mma, c, a, b);
-}
-
-/// Multiplies fragments of `mma`'s plan by an instruction that has its operands in the same lanes.
-#[track_caller]
-fn multiply_by<A: Element, B: Element, C: Element>(
-    operation: &str,
-    opcode: &str,
-    mma: &TiledMma,
-    c: &mut Fragment<C>,
-    a: &Fragment<A>,
-    b: &Fragment<B>,
-) {
-    let Some(plan) = mma.plan() else { return };
+    let operation = "gemm";
     if !demand_warp_instruction(plan.atom())
         || !demand_fragment(operation, plan.atom(), Operand::C, c, 3)
         || !demand_fragment(operation, plan.atom(), Operand::A, a, 2)
@@ -325,13 +289,14 @@ fn multiply_by<A: Element, B: Element, C: Element>(
         return;
     }
     let (rows, columns) = (extent(c.layout(), 1), extent(c.layout(), 2));
+    let opcode = plan.atom().instruction();
     for row in 0..rows {
         let a_words = vector(&a.slice((All, row)));
         for step in 0..columns {
             let column = if row % 2 == 0 { step } else { columns - 1 - step };
             let b_words = vector(&b.slice((All, column)));
             let c_words = vector(&c.slice(Coordinate::from((All, row, column))));
-            record(opcode.to_owned(), 1, vec![c_words.clone(), a_words.clone(), b_words, c_words]);
+            record(opcode.clone(), 1, vec![c_words.clone(), a_words.clone(), b_words, c_words]);
         }
     }
 }

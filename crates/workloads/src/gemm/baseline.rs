@@ -17,7 +17,7 @@ impl GemmWorkload {
         self.expect_identity("cuBLASLt's GEMM here")?;
         let types = self.types()?;
         if types.a != types.b || self.granularities().is_some() {
-            return Err("cuBLASLt is timed with operands of one type without block scales".into());
+            return Err("cuBLASLt is timed with operands of one type without blockwise scales".into());
         }
         with_operand!(types.a, T => with_output!(types.c, C => self.cublas_of::<T, C>(setup)))
     }

@@ -12,9 +12,9 @@ use warpwright_kernels::gemm::host::grouped;
 use warpwright_kernels::gemm::host::launch::{self, Buffers, Call};
 use warpwright_kernels::gemm::problem::batching::{Batch, Problem};
 use warpwright_kernels::gemm::problem::epilogue::{Activation, Linear, LinearParts};
-use warpwright_kernels::gemm::problem::scales::{BLOCK, BlockScales, Granularity};
+use warpwright_kernels::gemm::problem::scales::{BLOCK, BlockwiseScales, Granularity};
 use warpwright_kernels::gemm::problem::types::{
-    BlockScaledOperand, GemmTypes, MatrixLayout, with_operand, with_output, with_type,
+    BlockwiseOperand, GemmTypes, MatrixLayout, with_operand, with_output, with_type,
 };
 use warpwright_kernels::operations::Operations;
 
@@ -70,7 +70,7 @@ pub(super) struct OperandSet {
 }
 
 impl OperandSet {
-    /// Random normal numbers; with block scales, divided in each block by what makes the largest of
+    /// Random normal numbers; with blockwise scales, divided in each block by what makes the largest of
     /// them the type's largest.
     fn new(
         setup: &Setup,
@@ -112,8 +112,10 @@ impl OperandSet {
         Ok(Self { values, data_type, scales, operand })
     }
 
-    fn scales(&self) -> Option<BlockScales<'_>> {
-        self.scales.as_ref().map(|(scales, granularity)| BlockScales { scales, granularity: *granularity })
+    fn scales(&self) -> Option<BlockwiseScales<'_>> {
+        self.scales
+            .as_ref()
+            .map(|(scales, granularity)| BlockwiseScales { scales, granularity: *granularity })
     }
 
     /// The elements with their scales.
@@ -193,7 +195,7 @@ impl GemmWorkload {
         if self.granularities().is_some()
             && (self.a, self.b) != (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor)
         {
-            return Err(Refused::new("block scales are generated for --a row and --b column").into());
+            return Err(Refused::new("blockwise scales are generated for --a row and --b column").into());
         }
         let seed_of = |input: u64| seed.wrapping_mul(2).wrapping_add(input << 20);
         let vector = |is_used: bool, input: u64, count: u32, length: u32| {

@@ -14,7 +14,7 @@ use warpwright_harness::{
 use inputs::{Case, Set};
 use warpwright_kernels::gemm::device::staging::StagedBatch;
 use warpwright_kernels::gemm::host::config::{Algorithm, TmaInstruction};
-use warpwright_kernels::gemm::host::{heuristic, launch, tune};
+use warpwright_kernels::gemm::host::{choice, heuristic, tune};
 use warpwright_kernels::gemm::problem::batching::{Batch, GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::epilogue::Activation;
 use warpwright_kernels::gemm::problem::error::GemmError;
@@ -49,15 +49,15 @@ pub(super) struct GemmWorkload {
     /// Layout of B.
     #[option(default = MatrixLayout::ColumnMajor)]
     b: MatrixLayout,
-    /// Data type of A and B. By default bf16, or e4m3 with block scales.
+    /// Data type of A and B. By default bf16, or e4m3 with blockwise scales.
     input: Option<InputType>,
     /// Data type of B, if it differs from A's: e4m3 and e5m2 can be mixed.
     b_input: Option<InputType>,
-    /// Data type of C. By default f32, or bf16 with block scales.
+    /// Data type of C. By default f32, or bf16 with blockwise scales.
     output: Option<OutputType>,
     /// Scales of A and B.
     scales: Scales,
-    /// Block scales of B, with block scales of A: 128x128.
+    /// Blockwise scales of B, with blockwise scales of A: 128x128.
     b_scales: Option<Granularity>,
     /// Scale of A·B.
     #[option(default = 1.0)]
@@ -143,10 +143,10 @@ enum Scales {
     Tensor,
     /// A scale for each row of A and each column of B, by the epilogue.
     RowColumn,
-    /// Block scales: one per 128 elements along k of a row of A.
+    /// Blockwise scales: one per 128 elements along k of a row of A.
     #[strum(serialize = "1x128")]
     Row1x128,
-    /// Block scales: one per 128 rows of A and 128 elements along k.
+    /// Blockwise scales: one per 128 rows of A and 128 elements along k.
     #[strum(serialize = "128x128")]
     Block128x128,
 }
@@ -209,7 +209,7 @@ impl GemmWorkload {
         let (a, b, c) = self.type_options();
         let input = |input: InputType| with_input!(input, T => <T as Operand>::DATA_TYPE);
         let c = with_output_type!(c, T => <T as GemmOutput>::DATA_TYPE);
-        GemmTypes { a: input(a), b: input(b), c }
+        GemmTypes::new(input(a), input(b), c).with(self.granularities())
     }
 
     /// The types of A, B and C.
@@ -218,7 +218,7 @@ impl GemmWorkload {
         let is_narrow = |input| matches!(input, DataType::E4m3 | DataType::E5m2);
         let are_narrow = is_narrow(types.a) && is_narrow(types.b);
         if self.granularities().is_some() && !is_narrow(types.a) {
-            let reason = format!("--input {a}: block scales need e4m3 or e5m2");
+            let reason = format!("--input {a}: blockwise scales need e4m3 or e5m2");
             return Err(Refused::new(reason).into());
         }
         if types.a != types.b && !are_narrow {
@@ -286,8 +286,8 @@ impl GemmWorkload {
     /// A case with its types.
     fn described(&self, case: &Case, types: GemmTypes) -> GemmProblem {
         let along_m = case.groups.is_some();
-        let (scales, preloads_b, gate) = (self.granularities(), self.preload_b, self.gate);
-        GemmProblem { along_m, scales, preloads_b, gate, ..GemmProblem::new(case.batch, types) }
+        let (preloads_b, gate) = (self.preload_b, self.gate);
+        GemmProblem { along_m, preloads_b, gate, ..GemmProblem::new(case.batch, types) }
     }
 
     /// Alpha, with the tensors' scales.
@@ -317,7 +317,7 @@ impl GemmWorkload {
         let mut algorithms = match self.grouping {
             Grouping::Unlike => {
                 let problems: Vec<_> = cases.iter().map(|case| case.batch.problem).collect();
-                heuristic::grouped_algorithms(&problems, types, self.granularities(), capability, sms)
+                heuristic::grouped_algorithms(&problems, types, capability, sms)
             }
             _ => heuristic::algorithms(&self.described(&cases[0], types), capability, sms),
         };
@@ -334,7 +334,7 @@ impl GemmWorkload {
         let instruction = <&str>::from(self.instruction.unwrap_or_default());
         let reason = match self.instruction {
             Some(Instruction::MmaSync) => {
-                let scales = if self.granularities().is_some() { " with block scales" } else { "" };
+                let scales = if self.granularities().is_some() { " with blockwise scales" } else { "" };
                 format!("its kernel takes bf16 and f16 operands, not {}{scales}", types.inputs())
             }
             Some(Instruction::Tcgen05) => {
@@ -353,7 +353,7 @@ impl GemmWorkload {
             return Err(GemmError::GatedBatch.into());
         }
         problem.expect_gate(self.beta != 0.0)?;
-        launch::expect_kernel(&problem, capability)?;
+        choice::expect_kernel(&problem, capability)?;
         let algorithms = self.algorithms(cases, types, capability, setup.sm_count());
         if algorithms.is_empty() {
             return Err(self.no_instruction(types, capability).into());
@@ -368,7 +368,7 @@ impl GemmWorkload {
         } else if self.plan == PlanOption::Model {
             "chosen by --plan".to_owned()
         } else if let Ok(file) = tune::default_file()
-            && let Some(tuned) = launch::tuned(&problem, setup.device().properties(), &file)?
+            && let Some(tuned) = choice::tuned(&problem, setup.device().properties(), &file)?
             && self.allows(tuned)
         {
             let file = file.display();
@@ -443,7 +443,7 @@ impl Workload for GemmWorkload {
             let (of, costs, copies) = match self.grouping {
                 Grouping::Unlike => {
                     let problems: Vec<_> = cases.iter().map(|case| case.batch.problem).collect();
-                    let average = heuristic::average(&problems, problem.types, problem.scales);
+                    let average = heuristic::average(&problems, problem.types);
                     let copied =
                         cases.iter().map(|case| StagedBatch::of(&self.described(case, problem.types)));
                     let copied = copied.filter(|staged| !staged.is_unstaged()).count();

@@ -76,7 +76,7 @@ const RANDOM: usize = 1 << 25;
 /// Elements of C up to which each configuration's result is compared.
 const COMPARED: usize = 1 << 20;
 
-const TYPES: GemmTypes = GemmTypes { a: Bf16, b: Bf16, c: Bf16 };
+const TYPES: GemmTypes = GemmTypes::new(Bf16, Bf16, Bf16);
 
 type Shape = (u32, u32, u32);
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use warpwright::arch::DataType::Bf16;
 use warpwright::prelude::*;
 use warpwright::runtime::{self, Device, Stream};
 use warpwright_harness::Result;
@@ -9,9 +10,9 @@ use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::device::epilogue::identity;
 use warpwright_kernels::gemm::device::mainloop::tma::TmaGemm;
 use warpwright_kernels::gemm::device::problems::Problems;
-use warpwright_kernels::gemm::device::schedule::Schedule;
+use warpwright_kernels::gemm::device::schedule::{Schedule, Split};
 use warpwright_kernels::gemm::problem::epilogue::Activation;
-use warpwright_kernels::gemm::problem::types::MatrixLayout;
+use warpwright_kernels::gemm::problem::types::{GemmTypes, MatrixLayout};
 use warpwright_kernels::operations::Operations;
 
 /// The small kernel that is launched: C = A + B, elementwise.
@@ -118,6 +119,7 @@ impl PlainGemm {
 
 /// Its configuration: a large tile, a cluster of two CTAs, three stages.
 const GEMM: TmaGemm = TmaGemm {
+    types: GemmTypes::new(Bf16, Bf16, Bf16),
     a: MatrixLayout::RowMajor,
     b: MatrixLayout::ColumnMajor,
     c: MatrixLayout::RowMajor,
@@ -126,10 +128,9 @@ const GEMM: TmaGemm = TmaGemm {
     cluster: (2, 1),
     stages: 3,
     raster: 8,
-    stream_k: None,
-    split_k: 1,
-    scales: None,
-    vector_scales: None,
+    split: Split::None,
+    accumulator_sets: 1,
+    along_m: false,
     preload: None,
     gate: None,
 };

@@ -9,7 +9,8 @@
 //! use warpwright::prelude::*;
 //! use warpwright_kernels::gemm::device::epilogue::{EpilogueOp, relu, scaled};
 //! use warpwright_kernels::gemm::device::mainloop::mma_sync::MmaSyncGemm;
-//! use warpwright_kernels::gemm::problem::batching::Problem;
+//! use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
+//! use warpwright_kernels::gemm::problem::types::GemmTypes;
 //!
 //! struct ScaledSquares {
 //!     gemm: MmaSyncGemm,
@@ -24,7 +25,9 @@
 //!     }
 //! }
 //!
-//! let squares = ScaledSquares { gemm: MmaSyncGemm::new(Problem::new(256, 256, 64).into(), Default::default()) };
+//! let types = GemmTypes::of::<bf16, bf16, f32>();
+//! let problem = GemmProblem::new(Problem::new(256, 256, 64), types);
+//! let squares = ScaledSquares { gemm: MmaSyncGemm::new(&problem, Default::default()) };
 //! assert!(squares.run().is_ok());
 //! ```
 

@@ -4,6 +4,7 @@ pub(crate) mod cluster_split;
 pub mod epilogue;
 pub mod kernel;
 pub mod mainloop;
+pub(crate) mod mma_sync_kernel;
 pub mod problems;
 pub mod quantize;
 pub(crate) mod reduction;

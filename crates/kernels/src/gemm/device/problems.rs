@@ -18,7 +18,7 @@ use crate::gemm::problem::epilogue::NUMBERS;
 pub struct Problems {
     /// The tensor maps of A and B.
     maps: (TensorMap, TensorMap),
-    /// Those of their block scales.
+    /// Those of their scales.
     scale_maps: Option<(TensorMap, TensorMap)>,
     /// Whether each problem has an A, and a B, of its own: the third axis of the maps.
     own: (bool, bool),
@@ -61,18 +61,18 @@ pub struct ProblemTable {
     pub count: Reg<u32>,
     /// The most records.
     pub capacity: u32,
-    /// Whether the operands have block scales.
+    /// Whether the operands have scales.
     pub is_scaled: bool,
 }
 
 /// Bytes of a record: the maps of A, B and C; m, n, k and padding in 32 bits each; the addresses of
 /// C, the row scales, the column scales and the bias; the epilogue's numbers; and from
-/// [`RECORD_SCALES`] on, the maps of the block scales.
+/// [`RECORD_SCALES`] on, the maps of the scales.
 pub(crate) const fn record_bytes(is_scaled: bool) -> usize {
     if is_scaled { RECORD_SCALES + 2 * TENSOR_MAP_BYTES } else { RECORD_SCALES }
 }
 
-/// The offset of the maps of the block scales.
+/// The offset of the maps of the scales.
 pub(crate) const RECORD_SCALES: usize = 512;
 
 /// The offset of the extents.
@@ -102,7 +102,7 @@ impl ProblemTable {
         self.map_at(problem, index * TENSOR_MAP_BYTES)
     }
 
-    /// The maps of the block scales.
+    /// The maps of the scales.
     fn scales(&self, problem: Reg<u32>) -> (MappedMatrix, MappedMatrix) {
         let scales = |index: usize| self.map_at(problem, RECORD_SCALES + index * TENSOR_MAP_BYTES);
         (scales(0), scales(1))
@@ -161,7 +161,7 @@ impl Problems {
         Self { maps, scale_maps: None, own, extents, batch: None, groups: None, table: None }
     }
 
-    /// With block scales.
+    /// With scales.
     pub fn with_scales(self, scale_maps: Option<(TensorMap, TensorMap)>) -> Self {
         Self { scale_maps, ..self }
     }
@@ -249,7 +249,7 @@ impl Problems {
         (beginning(a, a_rows), beginning(b, b_rows))
     }
 
-    /// The block scales of a problem, for the thread that loads them. Their rows begin at
+    /// The scales of a problem, for the thread that loads them. Their rows begin at
     /// [`rows_before`](Self::rows_before).
     pub(crate) fn scales(&self, problem: Option<Reg<u32>>) -> (MappedMatrix, MappedMatrix) {
         match (self.table, problem) {

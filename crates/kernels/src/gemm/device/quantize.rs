@@ -1,4 +1,4 @@
-//! Quantization of matrices to [narrow formats](crate::gemm::problem::narrow).
+//! Quantization of matrices to [block-scaled formats](crate::gemm::problem::block_scaled).
 //!
 //! ```text
 //! a thread     a block of 16 or 32 elements of a row: largest magnitude -> scale -> elements
@@ -13,8 +13,9 @@ use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
-use crate::gemm::problem::narrow::{NarrowFormat, SCALE_TILE, VectorScales};
-use crate::operations::{Operations, Result};
+use crate::gemm::problem::block_scaled::BlockScaledFormat;
+use crate::gemm::problem::scales::{SCALE_TILE, ScaleFactors};
+use crate::operations::{Operations, Result, expect_length};
 
 /// A type that is quantized.
 pub trait QuantizeInput: Element {
@@ -117,7 +118,7 @@ impl SmallFloat {
 /// The kernel of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Quantize {
-    format: NarrowFormat,
+    format: BlockScaledFormat,
     /// Whether k is a multiple of the rows' padding, so that blocks are whole and aligned.
     whole: bool,
 }
@@ -190,8 +191,8 @@ impl Quantize {
         // Magnitudes are in the order of their bits, NaN last.
         let largest = magnitudes.reduce(|one, other| one.max(other)).unwrap_or(constant(0u32));
         let (scale, factor) = match self.format.scales() {
-            VectorScales::Vec32Ue8m0 => power_of_two(float, largest),
-            VectorScales::Vec16Ue4m3 => fraction(largest.bit_cast::<f32>(), tensor_scale),
+            ScaleFactors::Vec32Ue8m0 => power_of_two(float, largest),
+            ScaleFactors::Vec16Ue4m3 => fraction(largest.bit_cast::<f32>(), tensor_scale),
         };
         let nan = if block == 32 { NAN_UE8M0 } else { NAN_E4M3 };
         let is_finite = largest.lt(INFINITY);
@@ -242,24 +243,38 @@ fn fraction(largest: Reg<f32>, tensor_scale: Reg<f32>) -> (Reg<u32>, Reg<f32>) {
     (scale, decoded.gt(0.0f32).select(inverse, 0.0f32))
 }
 
-/// Quantizes a matrix.
-#[allow(clippy::too_many_arguments, reason = "those of `Operations::quantize`")]
-pub(crate) fn launch<T: QuantizeInput + Storable>(
-    operations: &Operations,
-    stream: &Stream,
-    (rows, k): (u32, u32),
-    from: &Buffer<T>,
-    format: NarrowFormat,
-    tensor_scale: f32,
-    values: &mut Buffer<u8>,
-    scales: &mut Buffer<u8>,
-) -> Result<LaunchCounts> {
-    // Four CTAs a tile of 512 bytes of scales.
-    let ctas = operations.grid("the quantization", format.scale_bytes((rows, k)) as u64 / 128)?;
-    if ctas == 0 {
-        return Ok(LaunchCounts::default());
+impl Operations {
+    /// Quantizes a row-major matrix (rows, k) of f32 or bf16 to a block-scaled format, with its scales
+    /// and their padding.
+    ///
+    /// A block has the smallest power of two as its scale with which no element exceeds the largest
+    /// of the format; with NVFP4 the block's largest magnitude over 6 and over `tensor_scale`,
+    /// rounded to e4m3. Elements are rounded to the nearest, halves to even. A block with a NaN or
+    /// an infinity has a NaN as its scale. `tensor_scale` is NVFP4's alone: 1 for the others.
+    ///
+    /// # Errors
+    /// A buffer has a wrong length, or the device failed.
+    #[allow(clippy::too_many_arguments, reason = "a matrix, its format, and the two buffers of the result")]
+    pub fn quantize<T: QuantizeInput + Storable>(
+        &self,
+        stream: &Stream,
+        (rows, k): (u32, u32),
+        from: &Buffer<T>,
+        format: BlockScaledFormat,
+        tensor_scale: f32,
+        values: &mut Buffer<u8>,
+        scales: &mut Buffer<u8>,
+    ) -> Result<LaunchCounts> {
+        expect_length("the matrix", rows as usize * k as usize, from.len())?;
+        expect_length("the values", format.value_bytes((rows, k)), values.len())?;
+        expect_length("the scales", format.scale_bytes((rows, k)), scales.len())?;
+        // Four CTAs a tile of 512 bytes of scales.
+        let ctas = self.grid("the quantization", format.scale_bytes((rows, k)) as u64 / 128)?;
+        if ctas == 0 {
+            return Ok(LaunchCounts::default());
+        }
+        let quantize = Quantize { format, whole: format.row_elements(k) == k };
+        let compiled = self.kernel(quantize, Quantize::run::<T>)?;
+        Ok(compiled.launch(stream, ctas, (from, values.cast_mut::<u32>(), scales, rows, k, tensor_scale))?)
     }
-    let compiled =
-        operations.kernel(Quantize { format, whole: format.row_elements(k) == k }, Quantize::run::<T>)?;
-    Ok(compiled.launch(stream, ctas, (from, values.cast_mut::<u32>(), scales, rows, k, tensor_scale))?)
 }

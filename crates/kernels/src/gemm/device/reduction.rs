@@ -16,7 +16,7 @@
 
 use warpwright::prelude::*;
 
-use super::mainloop::tma::StreamK;
+use super::schedule::StreamK;
 use super::scheduler::{TileScheduler, WorkUnit};
 use super::store::AccumulatorTile;
 

@@ -67,6 +67,40 @@ impl Schedule {
     }
 }
 
+/// How the k of tiles is split among CTAs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// Each CTA multiplies whole tiles.
+    #[default]
+    None,
+    /// Tiles of the last waves are split, so that all SMs have the same work.
+    StreamK(StreamK),
+    /// As many CTAs of a cluster multiply a part of a tile's k each. They add their parts in shared
+    /// memory: a launch has as many of them as there are tiles.
+    SplitK(u32),
+}
+
+/// How stream-K splits tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamK {
+    /// A CTA may have parts of two tiles, and whole tiles.
+    Unequal,
+    /// Every tile is split, and a CTA has a part of one tile.
+    Equal,
+}
+
+impl Split {
+    /// How stream-K splits tiles.
+    pub(crate) fn stream_k(self) -> Option<StreamK> {
+        if let Self::StreamK(stream_k) = self { Some(stream_k) } else { None }
+    }
+
+    /// CTAs of a cluster that share the k of a tile: 1 without split-K.
+    pub(crate) fn split_k(self) -> u32 {
+        if let Self::SplitK(ctas) = self { ctas } else { 1 }
+    }
+}
+
 /// Columns of tensor memory that a warpgroup reads and stores at once of a tile of `columns`.
 pub(crate) fn slice_of_tensor_memory(columns: u32) -> u32 {
     (1 << columns.trailing_zeros()).min(MAX_SLICE)

@@ -24,8 +24,8 @@
 use warpwright::arch::limits::WARP_SIZE;
 use warpwright::prelude::*;
 
-use super::mainloop::tma::StreamK;
 use super::problems::Problems;
+use super::schedule::{Split as SplitMode, StreamK};
 
 /// A tile of C, or a part of its k-blocks.
 #[derive(Clone, Copy, DeviceValue)]
@@ -65,9 +65,7 @@ pub(crate) struct TileScheduler {
     /// Rows of clusters' tiles that are rasterized together, about.
     raster: u32,
     cluster: ClusterGrid,
-    stream_k: Option<StreamK>,
-    /// CTAs of a cluster that share a tile's k-blocks.
-    split_k: u32,
+    mode: SplitMode,
     split: Option<Split>,
 }
 
@@ -88,14 +86,13 @@ struct Split {
 #[device]
 impl TileScheduler {
     /// The work on `problems` in tiles (m, n, k), for clusters that rasterize each problem in
-    /// strips of about `raster` rows. `splitting`: how stream-K splits tiles, and the CTAs that share a
-    /// tile's k-blocks (split-K).
+    /// strips of about `raster` rows.
     pub(crate) fn new(
         cluster: ClusterGrid,
         tile: (u32, u32, u32),
         raster: u32,
         problems: &Problems,
-        (stream_k, split_k): (Option<StreamK>, u32),
+        mode: SplitMode,
     ) -> Self {
         let (along_m, along_n) = cluster.shape();
         let tile = (tile.0 * along_m, tile.1 * along_n, tile.2);
@@ -104,7 +101,7 @@ impl TileScheduler {
         let (rows, columns) = ((m + (tile.0 - 1)) / tile.0, (n + (tile.1 - 1)) / tile.1);
         let each = rows * columns;
         let tiles = problems.count().map_or(each, |count| count * each);
-        let sharing = cluster.size() * split_k;
+        let sharing = cluster.size() * mode.split_k();
         let (number, clusters) = (block_idx().x / sharing, grid_dim().x / sharing);
         let mut scheduler = Self {
             units: constant(0u32),
@@ -119,8 +116,7 @@ impl TileScheduler {
             tile,
             raster,
             cluster,
-            stream_k,
-            split_k,
+            mode,
             split: None,
         };
         if scheduler.table.is_none() {
@@ -145,7 +141,7 @@ impl TileScheduler {
     fn share(&mut self, tiles: Reg<u32>) {
         let Self { number, clusters, k_blocks, .. } = *self;
         self.units = (tiles + clusters - 1u32 - number) / clusters;
-        if let Some(stream_k) = self.stream_k {
+        if let SplitMode::StreamK(stream_k) = self.mode {
             // The position among the parts of all tiles, tile by tile.
             let number = match stream_k {
                 StreamK::Unequal => number,
@@ -183,10 +179,10 @@ impl TileScheduler {
     pub(crate) fn unit(&self, index: Reg<u32>) -> WorkUnit {
         let Some(split) = self.split else {
             let tile = self.number + index * self.clusters;
-            if self.split_k == 1 {
+            let SplitMode::SplitK(ctas) = self.mode else {
                 return self.unit_of(tile, constant(0u32), self.k_blocks);
-            }
-            let share = |rank: Reg<u32>| rank * self.k_blocks / self.split_k;
+            };
+            let share = |rank: Reg<u32>| rank * self.k_blocks / ctas;
             let (begin, end) = (share(cluster_rank()), share(cluster_rank() + 1u32));
             return self.unit_of(tile, begin, end - begin);
         };

@@ -8,7 +8,7 @@ use warpwright::arch::DataType;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 
-use crate::gemm::problem::narrow::VectorScaling;
+use crate::gemm::problem::block_scaled::row_elements;
 use crate::operations::{Operations, Result, Scratch};
 
 /// Elements that a thread copies: the fewest of whole words.
@@ -33,14 +33,9 @@ pub(crate) struct UnpackedOperand {
 impl UnpackedOperand {
     /// The copy of `count` matrices (rows, k) of a type, whose k is a multiple of 32; `None` if
     /// its elements are not of 6 bits.
-    pub(crate) fn of(
-        scaling: VectorScaling,
-        data_type: DataType,
-        (rows, k): (u32, u32),
-        count: u32,
-    ) -> Option<Self> {
+    pub(crate) fn of(data_type: DataType, (rows, k): (u32, u32), count: u32) -> Option<Self> {
         let rows = u64::from(rows) * u64::from(count);
-        (data_type.bits() == 6).then(|| Self { rows, k, padded: scaling.row(k, data_type) })
+        (data_type.bits() == 6).then(|| Self { rows, k, padded: row_elements(k, data_type) })
     }
 
     /// Copies an operand to `scratch`.

@@ -36,7 +36,7 @@ const SPLITS: [u32; 4] = [2, 3, 4, 8];
 /// Clusters of CTAs that share operands.
 const CLUSTERS: [(u32, u32); 3] = [(1, 1), (2, 1), (1, 2)];
 
-/// The same with block scales: two CTAs share B's part of the tile, or none does.
+/// The same with blockwise scales: two CTAs share B's part of the tile, or none does.
 const SCALED_CLUSTERS: [(u32, u32); 2] = [(2, 1), (1, 1)];
 
 /// Pairs of CTAs that multiply together.
@@ -75,7 +75,7 @@ pub(super) const COMMON: Configuration = Configuration {
 impl Configuration {
     /// The configurations that the heuristic ranks for a problem.
     pub fn all(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
-        let candidates = match (instruction, problem.scales) {
+        let candidates = match (instruction, problem.types.scaling.granularities()) {
             (TmaInstruction::Tcgen05, None) => in_tensor_memory(&TENSOR_MEMORY_COLUMNS),
             (TmaInstruction::Tcgen05, Some(_)) => scaled_in_tensor_memory(),
             (TmaInstruction::Wgmma, Some(_)) => scaled(),
@@ -87,7 +87,7 @@ impl Configuration {
 
     /// Whether its tile is not far larger than the matrix, and each CTA of a cluster has some of it.
     fn fits(self, problem: &GemmProblem) -> bool {
-        if problem.vector_scales.is_some() {
+        if problem.types.scaling.factors().is_some() {
             return true;
         }
         let (tile, cluster, (rows, columns)) = (self.tile, self.cluster, self.extents(problem));
@@ -103,7 +103,7 @@ impl Configuration {
 
     /// All legal candidates of a search.
     pub fn searched(problem: &GemmProblem, instruction: TmaInstruction) -> Vec<Self> {
-        if problem.scales.is_some() {
+        if problem.types.scaling.granularities().is_some() {
             return Self::all(problem, instruction);
         }
         let all = match instruction {
@@ -154,7 +154,7 @@ impl Configuration {
     }
 }
 
-/// The candidates without block scales and split-K.
+/// The candidates without blockwise scales and split-K.
 fn plain() -> impl Iterator<Item = Configuration> {
     let tiles = RANKED
         .iter()
@@ -183,7 +183,7 @@ fn in_tensor_memory(columns: &[u32]) -> Vec<Configuration> {
     tiles.collect()
 }
 
-/// The candidates with block scales.
+/// The candidates with blockwise scales.
 fn scaled() -> Vec<Configuration> {
     let tiles = SCALED_TILES.iter().flat_map(|&(columns, accumulator_sets)| {
         Configuration { tile: (128, columns), accumulator_sets, ..COMMON }.forms(&SCALED_CLUSTERS)

@@ -8,17 +8,16 @@ use warpwright::arch::limits::{PORTABLE_CTAS_PER_CLUSTER, SHARED_BYTES_PER_CTA, 
 use warpwright::prelude::*;
 
 use crate::gemm::device::cluster_split::{received_bytes, slice_columns};
-use crate::gemm::device::mainloop::mma_sync::{DEPTH, MmaSyncConfiguration};
-use crate::gemm::device::mainloop::promotion::{BlockScaling, TileScales};
-use crate::gemm::device::mainloop::tma::{StreamK, TmaGemm};
-use crate::gemm::device::mainloop::vector_scales::scales_of_stage;
-use crate::gemm::device::schedule::{CONSUMERS, Schedule};
+use crate::gemm::device::mainloop::block_scaled::scales_of_stage;
+use crate::gemm::device::mainloop::blockwise::TileScales;
+use crate::gemm::device::mainloop::mma_sync::{DEPTH_BYTES, MmaSyncConfiguration};
+use crate::gemm::device::mainloop::tma::TmaGemm;
+use crate::gemm::device::schedule::{CONSUMERS, Schedule, Split, StreamK};
 use crate::gemm::device::store::store_buffer_bytes;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::epilogue::GATED_COLUMNS;
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
-use crate::gemm::problem::scales::BLOCK;
+use crate::gemm::problem::scales::{BLOCK, SCALE_TILE, Scaling};
 use crate::gemm::problem::types::MatrixLayout;
 
 /// A kernel family and its configuration.
@@ -54,7 +53,7 @@ impl TmaInstruction {
     /// Whether it multiplies operands with the scales of a problem: blocks of 128 are promoted, and
     /// those of 16 or 32 elements applied by the tensor cores.
     pub(crate) fn scales(self, problem: &GemmProblem) -> bool {
-        self == Self::Tcgen05 || problem.vector_scales.is_none()
+        self == Self::Tcgen05 || problem.types.scaling.factors().is_none()
     }
 }
 
@@ -133,15 +132,12 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Bytes of the operands of the `mma.sync` kernel.
-const MMA_SYNC_INPUT_BYTES: u32 = 2;
-
 /// Whether the `mma.sync` kernel has the problem's types and scales on GPUs of that capability.
 pub(crate) fn mma_sync_computes(problem: &GemmProblem, capability: &Capability) -> bool {
-    match problem.vector_scaling() {
-        Some(_) => has_scaled_mma_sync(capability),
-        None if problem.types.input_bytes() == 1 => multiplies_bytes(capability),
-        None => problem.types.input_bytes() == MMA_SYNC_INPUT_BYTES && problem.scales.is_none(),
+    match (problem.types.scaling, problem.types.input_bytes()) {
+        (Scaling::BlockScaled(_), _) => has_scaled_mma_sync(capability),
+        (_, 1) => multiplies_bytes(capability),
+        (scaling, bytes) => bytes == 2 && scaling == Scaling::None,
     }
 }
 
@@ -154,11 +150,6 @@ fn multiplies_bytes(capability: &Capability) -> bool {
 /// Whether `mma.sync` of GPUs of that capability multiplies with scales: sm_120a.
 pub fn has_scaled_mma_sync(capability: &Capability) -> bool {
     capability.target == "sm_120a"
-}
-
-/// Whether operands may have block scales on GPUs of that capability.
-pub(crate) fn has_block_scales(capability: &Capability) -> bool {
-    TmaInstruction::of(capability).is_some() || multiplies_bytes(capability)
 }
 
 /// Whether GPUs of that capability have `wgmma`.
@@ -177,10 +168,10 @@ const MMA_SYNC_STAGES: [u32; 3] = [4, 3, 6];
 const MMA_SYNC_RASTERS: [u32; 3] = [8, 4, 16];
 
 impl MmaSyncConfiguration {
-    /// The default for a problem: with block scales, a tile whose totals fit in registers beside the
+    /// The default for a problem: with blockwise scales, a tile whose totals fit in registers beside the
     /// accumulators.
     pub fn of(problem: &GemmProblem) -> Self {
-        match problem.scales {
+        match problem.types.scaling.granularities() {
             None => Self::default(),
             Some(_) => Self { tile: (128, 64), ..Self::default() },
         }
@@ -207,10 +198,10 @@ impl MmaSyncConfiguration {
     /// The rule that it breaks.
     fn broken_rule(self, problem: &GemmProblem, capability: &Capability) -> Option<String> {
         if !mma_sync_computes(problem, capability) {
-            let rule = "the mma.sync kernel takes bf16 and f16 operands without block scales, and 8-bit floats on sm_89 and sm_120a: use an algorithm that `--explain` lists";
+            let rule = "the mma.sync kernel takes bf16 and f16 operands without blockwise scales, and 8-bit floats on sm_89 and sm_120a: use an algorithm that `--explain` lists";
             return Some(rule.to_owned());
         }
-        if problem.scales.is_some() && self.tile == (128, 128) {
+        if problem.types.scaling.granularities().is_some() && self.tile == (128, 128) {
             let rule = "the totals of a tile of 128 x 128 do not fit beside its accumulators: use 64 rows or columns";
             return Some(rule.to_owned());
         }
@@ -222,7 +213,7 @@ impl MmaSyncConfiguration {
     fn is_legal(self, capability: &Capability) -> bool {
         let Self { tile: (rows, columns), stages, raster } = self;
         let has_tile = [rows, columns].iter().all(|extent| MMA_SYNC_EXTENTS.contains(extent));
-        let stage = u64::from(rows + columns) * u64::from(DEPTH * MMA_SYNC_INPUT_BYTES);
+        let stage = u64::from(rows + columns) * u64::from(DEPTH_BYTES);
         let fits = u64::from(stages) * stage <= capability.shared_bytes_per_cta_opt_in.into();
         has_tile && stages >= MIN_STAGES && fits && raster != 0
     }
@@ -251,16 +242,16 @@ pub struct Configuration {
     pub stages: u32,
     /// Rows of clusters' tiles that are rasterized together.
     pub raster: u32,
-    /// With block scales, the sets of accumulators of a consumer; otherwise 1.
+    /// With blockwise scales, the sets of accumulators of a consumer; otherwise 1.
     pub accumulator_sets: u32,
 }
 
-/// With block scales, the columns of the tiles, all of 128 rows, and sets of accumulators: as many
+/// With blockwise scales, the columns of the tiles, all of 128 rows, and sets of accumulators: as many
 /// as a consumer's registers hold beside the totals.
 pub(super) const SCALED_TILES: &[(u32, u32)] =
     &[(128, 2), (192, 1), (160, 1), (128, 1), (96, 2), (64, 2), (32, 2), (16, 2), (8, 2)];
 
-/// With block scales, the columns of tiles in tensor memory: the totals of a thread are as many.
+/// With blockwise scales, the columns of tiles in tensor memory: the totals of a thread are as many.
 pub(super) const SCALED_COLUMNS: &[u32] = &[128, 96, 64, 32, 16];
 
 /// Bytes of it for barriers and the alignment of tiles.
@@ -285,14 +276,14 @@ pub(super) const MIN_STAGES: u32 = 2;
 impl Configuration {
     /// Elements of k in a stage.
     pub(crate) fn k(self, problem: &GemmProblem) -> u32 {
-        self.k_bytes / problem.types.input_bytes()
+        problem.types.elements(self.k_bytes)
     }
 
     /// The most stages that fit into `bytes` of shared memory beside the buffers of the epilogue.
     fn stages_within(self, bytes: u32, problem: &GemmProblem) -> u32 {
         let (rows, columns) = self.tile;
         let buffers = store_buffer_bytes(CONSUMERS, columns, problem.types.output_bytes());
-        let scales = problem.scales.map_or(0, |(a, b)| {
+        let scales = problem.types.scaling.granularities().map_or(0, |(a, b)| {
             let (a_extent, b_extent) = if self.transposed { (columns, rows) } else { (rows, columns) };
             let tiles = [
                 TileScales { granularity: a, any_row: true }.tile(a_extent),
@@ -300,12 +291,12 @@ impl Configuration {
             ];
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
-        let vector_scales = problem.vector_scaling().map_or(0, |scaling| {
-            let tiles = [rows, columns].map(|rows| scales_of_stage(scaling, rows, self.k_bytes));
+        let factors = problem.types.scaling.factors().map_or(0, |factors| {
+            let tiles = [rows, columns].map(|rows| scales_of_stage(factors, rows, self.k(problem)));
             tiles.iter().flatten().map(TmaTile::bytes).sum::<u32>()
         });
         let received = received_bytes(self.tile, self.split_k.max(1));
-        let stage = (rows + columns / self.schedule.pair()) * self.k_bytes + scales + vector_scales;
+        let stage = (rows + columns / self.schedule.pair()) * self.k_bytes + scales + factors;
         (bytes.saturating_sub(buffers + received) / stage.max(1)).min(MAX_STAGES)
     }
 
@@ -327,32 +318,27 @@ impl Configuration {
 
     /// The kernel for a problem that reads it so: with C's transpose, Bᵀ·Aᵀ.
     pub(crate) fn gemm(self, read: Problem, problem: &GemmProblem) -> TmaGemm {
-        let GemmProblem { types, scales, along_m: any_row, .. } = *problem;
-        let Self { tile, schedule, cluster, stages, raster, stream_k, split_k, transposed, .. } = self;
-        let scales = scales.map(|(a, b)| {
-            let a = TileScales { granularity: a, any_row };
-            let b = TileScales { granularity: b, any_row: false };
-            let (a, b) = if transposed { (b, a) } else { (a, b) };
-            BlockScaling { a, b, accumulator_sets: self.accumulator_sets }
-        });
+        let GemmProblem { types, along_m, gate, .. } = *problem;
+        let Self { tile, schedule, cluster, stages, raster, accumulator_sets, transposed, .. } = self;
         TmaGemm {
+            types: if transposed { types.transposed() } else { types },
             a: read.a,
             b: read.b,
             c: if transposed { MatrixLayout::ColumnMajor } else { MatrixLayout::RowMajor },
-            tile: (tile.0, tile.1, self.k_bytes / types.input_bytes()),
+            tile: (tile.0, tile.1, self.k(problem)),
             schedule,
             cluster,
             stages,
             raster,
-            stream_k: stream_k.then_some(StreamK::Unequal),
-            split_k,
-            scales,
-            vector_scales: problem.vector_scaling().map(|scaling| match transposed {
-                true => VectorScaling { a: scaling.b, b: scaling.a, ..scaling },
-                false => scaling,
-            }),
+            split: match self.split_k {
+                1 if self.stream_k => Split::StreamK(StreamK::Unequal),
+                1 => Split::None,
+                ctas => Split::SplitK(ctas),
+            },
+            accumulator_sets,
+            along_m,
             preload: None,
-            gate: problem.gate,
+            gate,
         }
     }
 
@@ -390,14 +376,15 @@ impl Configuration {
             Schedule::TensorMemory => SCALED_COLUMNS.contains(&columns) && accumulator_sets == 1,
             Schedule::Pingpong | Schedule::PairedTensorMemory => false,
         } && self.k(problem) == BLOCK;
-        if problem.scales.is_some() && !is_scaled_tile {
+        let scaling = problem.types.scaling;
+        if scaling.granularities().is_some() && !is_scaled_tile {
             return Some(format!(
-                "block scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"
+                "blockwise scales have no kernel of {rows}x{columns} tiles with {accumulator_sets} accumulator sets: use a tile that `--explain` lists"
             ));
         }
-        let is_vector_scaled =
+        let is_block_scaled =
             schedule.group().is_some() && columns.is_multiple_of(SCALE_TILE.0) && k_bytes == SWIZZLE_BYTES;
-        if problem.vector_scales.is_some() && !is_vector_scaled {
+        if scaling.factors().is_some() && !is_block_scaled {
             return Some(format!(
                 "scales of 16 and 32 elements have no kernel of {rows}x{columns} tiles and {k_bytes} bytes of k: use a tile that `--explain` lists"
             ));
@@ -489,8 +476,8 @@ impl Configuration {
             let rule = "CTAs of a cluster that share a tile's k are cooperative and share no operand: use a cluster of 1x1 without stream-K";
             return Some(rule.to_owned());
         }
-        if problem.along_m || problem.scales.is_some() {
-            return Some("groups and block scales have no split-K: use 1".to_owned());
+        if problem.along_m || problem.types.scaling.granularities().is_some() {
+            return Some("groups and blockwise scales have no split-K: use 1".to_owned());
         }
         let (blocks, columns) = (tile.0 / 128, slice_columns(tile, schedule, split_k));
         if !split_k.is_multiple_of(blocks)

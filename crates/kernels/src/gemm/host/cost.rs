@@ -447,7 +447,7 @@ impl Division {
         let machine = Machine::of_schedule(configuration.schedule);
         let [rows, columns] = <[u32; 2]>::from(configuration.extents(problem)).map(f64::from);
         let count = f64::from(problem.batch.count);
-        let depth = f64::from(problem.batch.problem.k) * f64::from(problem.types.input_bytes());
+        let depth = f64::from(problem.batch.problem.k) * f64::from(problem.types.input_bits()) / 8.0;
         let output = f64::from(problem.types.output_bytes());
         let once = count * ((rows + columns) * depth + rows * columns * output);
 
@@ -509,8 +509,8 @@ fn begin_at_lines(problem: &GemmProblem) -> bool {
     let Problem { m, n, k, a, b } = problem.batch.problem;
     let a = if a == MatrixLayout::RowMajor { k } else { m };
     let b = if b == MatrixLayout::RowMajor { n } else { k };
-    let bytes = u64::from(problem.types.input_bytes());
-    [a, b].iter().all(|&extent| (u64::from(extent) * bytes).is_multiple_of(LINE))
+    let bits = u64::from(problem.types.input_bits());
+    [a, b].iter().all(|&extent| (u64::from(extent) * bits).is_multiple_of(8 * LINE))
 }
 
 /// What the boxes in which a tile is stored cost, for each of 128 bytes.
@@ -525,7 +525,7 @@ fn narrow_boxes(configuration: Configuration, problem: &GemmProblem) -> f64 {
 
 /// Cycles of a k-block that promotion takes. Those of the B200 are not confirmed on hardware.
 fn promotion(configuration: Configuration, problem: &GemmProblem) -> f64 {
-    let Some((a, b)) = problem.scales else { return 0.0 };
+    let Some((a, b)) = problem.types.scaling.granularities() else { return 0.0 };
     let columns = if configuration.transposed { a } else { b };
     let column = if configuration.accumulator_sets == 1 { PROMOTE.0 } else { PROMOTE.1 };
     let scale = if columns == Granularity::Row { SCALED_COLUMNS } else { 1.0 };

@@ -2,7 +2,7 @@
 //! kernel reads.
 //!
 //! ```text
-//! a record a problem:   maps of A, B and C | m, n, k | addresses of C, scales and bias | alpha, beta | maps of block scales
+//! a record a problem:   maps of A, B and C | m, n, k | addresses of C, scales and bias | alpha, beta | maps of scales
 //! ```
 //!
 //! The host writes the table and the stream copies it before the launch; a CTA finds its tile's
@@ -13,10 +13,11 @@ use std::sync::Arc;
 use warpwright::lang::pointer::In;
 use warpwright::runtime::{Buffer, Compiled, HostBuffer, LaunchCounts, Stream, TensorMap, TileMaps};
 
+use super::choice;
 use super::config::{Algorithm, Configuration};
 use super::heuristic;
 use super::launch::{self, Buffers, Call};
-use super::maps::{CopyScratch, OperandMaps, Reading, scale_maps};
+use super::maps::{CopyScratch, OperandCopies, Reading, mapped};
 use crate::gemm::device::epilogue::Fused;
 use crate::gemm::device::kernel::GroupedKernel;
 use crate::gemm::device::problems::{RECORD_EXTENTS, RECORD_SCALES, record_bytes};
@@ -24,6 +25,7 @@ use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{GemmProblem, MAX_GROUPS, Problem};
 use crate::gemm::problem::epilogue::{LinearParts, PresentArguments};
 use crate::gemm::problem::error::GemmError;
+use crate::gemm::problem::scales::Scaling;
 use crate::gemm::problem::types::{MatrixLayout, with_operands, with_output};
 use crate::operations::{OperationError, Operations, Result, Scratch, both};
 
@@ -68,14 +70,13 @@ pub fn run<'a>(operations: &Operations, stream: &Stream, members: Vec<Member<'a>
     let properties = operations.device().properties();
     let (capability, sms) = (properties.capability, properties.sm_count);
     let mut launches: Vec<PlannedLaunch<'a>> = Vec::new();
-    for ((scales, algorithm), alike) in by_key(working, |member| (member.problem.scales, member.algorithm)) {
-        let first = alike[0].problem;
-        launch::expect_kernel(&first, capability)?;
+    for ((types, algorithm), alike) in by_key(working, |member| (member.problem.types, member.algorithm)) {
+        choice::expect_kernel(&alike[0].problem, capability)?;
         let problems: Vec<Problem> = alike.iter().map(Member::problem).collect();
         if let Some(algorithm) = algorithm {
-            algorithm.check(&heuristic::average(&problems, first.types, scales), capability)?;
+            algorithm.check(&heuristic::average(&problems, types), capability)?;
         }
-        let chosen = || heuristic::grouped_algorithms(&problems, first.types, scales, capability, sms)[0];
+        let chosen = || heuristic::grouped_algorithms(&problems, types, capability, sms)[0];
         match algorithm.unwrap_or_else(chosen) {
             algorithm @ Algorithm::MmaSync(_) => {
                 for member in alike {
@@ -133,11 +134,11 @@ struct Group<'m> {
 
 /// The maps of members of one shape, in the kernel's order of A and B.
 struct MemberMaps {
-    operands: OperandMaps,
+    copies: OperandCopies,
+    /// Of A and B, and of their scales.
+    maps: [Option<[TileMaps<u8>; 2]>; 2],
     /// Of C, if TMA stores it.
     c: Option<TileMaps<u8>>,
-    /// Of the block scales.
-    scales: Option<[TileMaps<u8>; 2]>,
     /// (m, n, k) of the problem as the kernel computes it.
     extents: (u32, u32, u32),
 }
@@ -169,7 +170,7 @@ impl<'m> Group<'m> {
         let compiled = with_operands!(types, A, B => {
             with_output!(types.c, C => operations.kernel(kernel, GroupedKernel::gemm::<A, B, C>))
         })?;
-        let table_bytes = capacity as usize * record_bytes(problem.scales.is_some());
+        let table_bytes = capacity as usize * record_bytes(types.scaling != Scaling::None);
         Ok(Self { members, maps, transposed, compiled, ctas, table_bytes })
     }
 
@@ -185,10 +186,10 @@ impl<'m> Group<'m> {
         for ((member, maps), scratch) in self.members.iter().zip(&self.maps).zip(copies) {
             let Buffers { a, b, .. } = member.buffers;
             let operands = if self.transposed { [b, a] } else { [a, b] };
-            let (operands, copied) = maps.operands.maps(operations, stream, operands, scratch)?;
+            let (operands, copied) = maps.copies.made(operations, stream, operands, scratch)?;
             counts = both(counts, copied);
-            let scales = scale_maps(&maps.scales, member.buffers.scales, self.transposed)?;
-            records.extend(maps.record(&operands, scales, member)?);
+            let scales = member.buffers.scales.map(|[a, b]| if self.transposed { [b, a] } else { [a, b] });
+            records.extend(maps.record(operands, scales, member)?);
         }
         Ok((records, counts))
     }
@@ -210,19 +211,23 @@ impl MemberMaps {
         let reading = Reading::new(problem, configuration);
         let Problem { m, n, k, .. } = reading.staged.batch.problem;
         let c = tma.then(|| reading.c_maps(None)).transpose()?;
-        let (operands, scales) = (OperandMaps::new(&reading)?, reading.scale_maps()?);
-        Ok(Self { operands, c, scales, extents: (m, n, k) })
+        let copies = OperandCopies::staged(reading.staged.copies, reading.types);
+        let maps = [Some(reading.operand_maps()?), reading.scale_maps()?];
+        Ok(Self { copies, maps, c, extents: (m, n, k) })
     }
 
     /// The record of a member whose operands have those maps.
     fn record(
         &self,
-        operands: &[TensorMap; 2],
-        scales: Option<[TensorMap; 2]>,
+        operands: [&Buffer<u8>; 2],
+        scales: Option<[&Buffer<u8>; 2]>,
         member: &Member<'_>,
     ) -> Result<Vec<u8>> {
         let mut record = Vec::new();
-        operands.iter().for_each(|map| record.extend_from_slice(map.as_bytes()));
+        let append = |record: &mut Vec<u8>, maps: Option<[TensorMap; 2]>| {
+            maps.iter().flatten().for_each(|map| record.extend_from_slice(map.as_bytes()));
+        };
+        append(&mut record, mapped(&self.maps[0], operands)?);
         if let Some(c) = &self.c {
             record.extend_from_slice(c.of(&*member.buffers.c)?.as_bytes());
         }
@@ -236,7 +241,9 @@ impl MemberMaps {
         }
         member.epilogue.numbers.iter().for_each(|number| record.extend_from_slice(&number.to_le_bytes()));
         record.resize(RECORD_SCALES, 0);
-        scales.iter().flatten().for_each(|map| record.extend_from_slice(map.as_bytes()));
+        if let Some(scales) = scales {
+            append(&mut record, mapped(&self.maps[1], scales)?);
+        }
         Ok(record)
     }
 }

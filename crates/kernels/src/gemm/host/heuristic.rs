@@ -9,7 +9,6 @@ use crate::gemm::device::mainloop::mma_sync::{MmaSyncConfiguration, MmaSyncGemm}
 use crate::gemm::device::schedule::Schedule;
 use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
-use crate::gemm::problem::scales::Granularities;
 use crate::gemm::problem::types::GemmTypes;
 
 /// Cycles from the end of a kernel to the start of the next one's work.
@@ -21,22 +20,22 @@ fn staging_cycles(staged: StagedBatch, types: GemmTypes, machine: &Machine) -> f
     staged.copies.into_iter().flatten().map(|copy| cycles(copy.bytes(types.input_bytes()))).sum()
 }
 
-/// Cycles of a batch with `mma.sync`.
-fn mma_sync_cycles(configuration: MmaSyncConfiguration, batch: Batch, sms: u32) -> f64 {
-    let gemm = MmaSyncGemm::new(batch, configuration);
-    let Problem { m, n, k, .. } = batch.problem;
+/// Cycles of a problem with `mma.sync`.
+fn mma_sync_cycles(configuration: MmaSyncConfiguration, problem: &GemmProblem, sms: u32) -> f64 {
+    let gemm = MmaSyncGemm::new(problem, configuration);
+    let Problem { m, n, k, .. } = problem.batch.problem;
     let (rows, columns, _) = gemm.tile;
     // The part of the tensor cores' rate that is reached: with copies of 16 bytes measured on an
     // H200, with narrower ones estimated. No GPU multiplies faster by `mma.sync`.
     let efficiency = match gemm.a_vector.min(gemm.b_vector) {
-        8 => 0.45,
-        4 => 0.4,
-        2 => 0.3,
+        16 => 0.45,
+        8 => 0.4,
+        4 => 0.3,
         _ => 0.15,
     };
-    let depth = f64::from(k) * 2.0;
+    let depth = f64::from(k) * f64::from(problem.types.input_bits()) / 8.0;
     let mainloop = rows as f64 * columns as f64 * depth / H200.multiply_bytes / efficiency;
-    let tiles = f64::from(gemm.grid(m, n)) * f64::from(batch.count);
+    let tiles = f64::from(gemm.grid(m, n)) * f64::from(problem.batch.count);
     LAUNCH + (tiles / f64::from(sms)).ceil() * mainloop
 }
 
@@ -74,7 +73,7 @@ pub fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> V
         return ordered(&[], &equal, capability, true);
     };
     let (costs, staged) = (rank(problem, instruction, sms), StagedBatch::of(&equal));
-    let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), equal.batch, sms);
+    let mma_sync = || mma_sync_cycles(MmaSyncConfiguration::default(), &equal, sms);
     let prefers_mma_sync = !staged.is_unstaged()
         && mma_sync() < costs[0].cycles + staging_cycles(staged, equal.types, Machine::of(instruction));
     ordered(&costs, &equal, capability, prefers_mma_sync)
@@ -85,20 +84,18 @@ pub fn algorithms(problem: &GemmProblem, capability: &Capability, sms: u32) -> V
 pub fn grouped_algorithms(
     problems: &[Problem],
     types: GemmTypes,
-    scales: Option<Granularities>,
     capability: &Capability,
     sms: u32,
 ) -> Vec<Algorithm> {
-    let any = GemmProblem { scales, ..GemmProblem::new(Problem::new(1, 1, 1), types) };
+    let any = GemmProblem::new(Problem::new(1, 1, 1), types);
     let Some(instruction) = TmaInstruction::of(capability).filter(|_| !problems.is_empty()) else {
         return ordered(&[], &any, capability, true);
     };
     let (costs, machine) =
-        (rank_grouped(&average(problems, types, scales), instruction, sms), Machine::of(instruction));
-    let each = || problems.iter().map(|&problem| GemmProblem { scales, ..GemmProblem::new(problem, types) });
+        (rank_grouped(&average(problems, types), instruction, sms), Machine::of(instruction));
+    let each = || problems.iter().map(|&problem| GemmProblem::new(problem, types));
     let staging: f64 = each().map(|problem| staging_cycles(StagedBatch::of(&problem), types, machine)).sum();
-    let mma_sync =
-        |problem: GemmProblem| mma_sync_cycles(MmaSyncConfiguration::default(), problem.batch, sms);
+    let mma_sync = |problem| mma_sync_cycles(MmaSyncConfiguration::default(), &problem, sms);
     let prefers_mma_sync = staging > 0.0
         && costs.first().is_none_or(|best| each().map(mma_sync).sum::<f64>() < best.cycles + staging);
     ordered(&costs, &any, capability, prefers_mma_sync)
@@ -126,7 +123,7 @@ pub fn rank_grouped(average: &GemmProblem, instruction: TmaInstruction, sms: u32
 }
 
 /// As many problems of their average extents.
-pub fn average(problems: &[Problem], types: GemmTypes, scales: Option<Granularities>) -> GemmProblem {
+pub fn average(problems: &[Problem], types: GemmTypes) -> GemmProblem {
     let average = |extent: fn(&Problem) -> u32| {
         let sum: u64 = problems.iter().map(|problem| u64::from(extent(problem))).sum();
         sum.div_ceil(problems.len() as u64) as u32
@@ -134,7 +131,7 @@ pub fn average(problems: &[Problem], types: GemmTypes, scales: Option<Granularit
     let (m, n, k) =
         (average(|problem| problem.m), average(|problem| problem.n), average(|problem| problem.k));
     let batch = Batch::new(Problem::new(m, n, k), problems.len() as u32);
-    GemmProblem { scales, ..GemmProblem::new(batch, types) }
+    GemmProblem::new(batch, types)
 }
 
 /// For groups along m, a batch of groups of equal problem, for which their algorithm is chosen;
@@ -161,7 +158,7 @@ pub fn searched(problem: &GemmProblem, capability: &Capability, sms: u32) -> Vec
     });
     let mma_sync = MmaSyncConfiguration::all(capability).into_iter();
     let mma_sync = mma_sync.map(|configuration| {
-        (mma_sync_cycles(configuration, problem.batch, sms), Algorithm::MmaSync(configuration))
+        (mma_sync_cycles(configuration, problem, sms), Algorithm::MmaSync(configuration))
     });
     let mut all: Vec<_> = by_tma
         .chain(mma_sync)

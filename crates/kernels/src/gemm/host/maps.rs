@@ -8,13 +8,15 @@ use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream, TensorMap, Til
 
 use super::config::Configuration;
 use crate::gemm::device::kernel::Batching;
-use crate::gemm::device::mainloop::promotion::TileScales;
+use crate::gemm::device::mainloop::block_scaled::{TILE_WORDS, scales_of_stage};
+use crate::gemm::device::mainloop::blockwise::TileScales;
 use crate::gemm::device::mainloop::tma::{Preload, TmaGemm};
-use crate::gemm::device::mainloop::vector_scales::{TILE_WORDS, scales_of_stage};
 use crate::gemm::device::staging::{OperandCopy, StagedBatch};
+use crate::gemm::device::unpack::UnpackedOperand;
 use crate::gemm::problem::batching::{Batch, GemmProblem, Problem};
+use crate::gemm::problem::block_scaled::row_elements;
 use crate::gemm::problem::error::GemmError;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
+use crate::gemm::problem::scales::SCALE_TILE;
 use crate::gemm::problem::types::{GemmTypes, MatrixLayout, with_operand, with_output};
 use crate::operations::{Operations, Result, Scratch, both};
 
@@ -59,34 +61,51 @@ impl Reading {
         Self { staged, types, own, gemm }
     }
 
-    /// The tensor maps of the scales.
-    pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<u8>; 2]>> {
-        if let Some(scaling) = self.gemm.vector_scales {
-            return self.vector_scale_maps(scaling).map(Some);
+    /// The tensor maps of A and B.
+    pub(crate) fn operand_maps(&self) -> Result<[TileMaps<u8>; 2]> {
+        let Self { staged: StagedBatch { batch, copies: [a_copy, b_copy] }, types, own, gemm } = self;
+        let Problem { m, n, k, .. } = batch.problem;
+        let [a_matrices, b_matrices] = batch.matrices();
+        let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
+        if types.scaling.factors().is_some() {
+            // Of bytes.
+            let of = |data_type, rows, matrices: Option<(u32, u64)>, tile| {
+                let packing = types.packing();
+                let matrices = matrices.map(|(count, stride)| (count, stride / u64::from(packing)));
+                tile_maps::<u8>((rows, row_elements(k, data_type) / packing), matrices, tile)
+            };
+            let a = of(types.a, m, a_matrices, gemm.a_tile::<u8>())?;
+            return Ok([a, of(types.b, n, b_matrices, gemm.b_tile::<u8>())?]);
         }
-        let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
-        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<u8>> {
-            let (blocks, padded) = scales.granularity.extents((rows, k));
-            let stride = u64::from(blocks) * u64::from(padded);
-            let matrices = own.then_some((count, stride));
-            Ok(tile_maps::<f32>((padded, blocks), matrices, scales.tile(tile))?.bytes())
-        };
-        let TmaGemm { tile, scales, .. } = self.gemm;
-        let Some(scales) = scales else { return Ok(None) };
-        Ok(Some([maps(scales.a, m, self.own.0, tile.0)?, maps(scales.b, n, self.own.1, tile.1)?]))
+        Ok([
+            with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, *a_copy)),
+            with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, *b_copy)),
+        ])
     }
 
-    /// The tensor maps of scales of 16 or 32 elements: rows of tiles of scales.
-    fn vector_scale_maps(&self, scaling: VectorScaling) -> Result<[TileMaps<u8>; 2]> {
-        let Batch { problem: Problem { m, n, k, .. }, count, .. } = self.staged.batch;
-        let tile = self.gemm.tile;
-        let maps = |rows: u32, own: bool, tile_rows: u32| -> Result<TileMaps<u8>> {
-            let extents = (rows.div_ceil(SCALE_TILE.0), scaling.tiles(k) * TILE_WORDS);
-            let matrices = own.then_some((count, u64::from(extents.0) * u64::from(extents.1)));
-            let of_stage = scales_of_stage(scaling, tile_rows, tile.2);
-            Ok(tile_maps::<u64>(extents, matrices, of_stage)?.bytes())
+    /// The tensor maps of their scales: of blockwise ones, and of block-scaled operands rows of tiles of
+    /// scales.
+    pub(crate) fn scale_maps(&self) -> Result<Option<[TileMaps<u8>; 2]>> {
+        let (Batch { problem: Problem { m, n, k, .. }, count, .. }, tile) =
+            (self.staged.batch, self.gemm.tile);
+        let matrices = |own: bool, extents: (u32, u32)| {
+            own.then_some((count, u64::from(extents.0) * u64::from(extents.1)))
         };
-        Ok([maps(m, self.own.0, tile.0)?, maps(n, self.own.1, tile.1)?])
+        if let Some(factors) = self.types.scaling.factors() {
+            let maps = |rows: u32, own: bool, tile_rows: u32| -> Result<TileMaps<u8>> {
+                let extents = (rows.div_ceil(SCALE_TILE.0), factors.tiles(k) * TILE_WORDS);
+                let of_stage = scales_of_stage(factors, tile_rows, tile.2);
+                Ok(tile_maps::<u64>(extents, matrices(own, extents), of_stage)?.bytes())
+            };
+            return Ok(Some([maps(m, self.own.0, tile.0)?, maps(n, self.own.1, tile.1)?]));
+        }
+        let maps = |scales: TileScales, rows: u32, own: bool, tile: u32| -> Result<TileMaps<u8>> {
+            let (blocks, padded) = scales.granularity.extents((rows, k));
+            Ok(tile_maps::<f32>((padded, blocks), matrices(own, (blocks, padded)), scales.tile(tile))?
+                .bytes())
+        };
+        let Some([a, b]) = self.gemm.tile_scales() else { return Ok(None) };
+        Ok(Some([maps(a, m, self.own.0, tile.0)?, maps(b, n, self.own.1, tile.1)?]))
     }
 
     /// The tensor maps of C; `count` of them have one map, with C's stride.
@@ -116,56 +135,6 @@ fn tile_maps<T: Storable>(
     })
 }
 
-/// The maps of the scales of the kernel's A and B.
-pub(crate) fn scale_maps(
-    maps: &Option<[TileMaps<u8>; 2]>,
-    scales: Option<[&Buffer<u8>; 2]>,
-    transposed: bool,
-) -> Result<Option<[TensorMap; 2]>> {
-    let (Some([a_maps, b_maps]), Some([a, b])) = (maps, scales) else { return Ok(None) };
-    let (a, b) = if transposed { (b, a) } else { (a, b) };
-    Ok(Some([a_maps.of(a)?, b_maps.of(b)?]))
-}
-
-/// An operand as a kernel reads it: its tensor maps, and its copy if TMA cannot read it.
-struct ReadOperand {
-    data_type: DataType,
-    copy: Option<OperandCopy>,
-    maps: TileMaps<u8>,
-}
-
-impl ReadOperand {
-    /// The map of an operand, or of its copy in `scratch`.
-    fn map(
-        &self,
-        operations: &Operations,
-        stream: &Stream,
-        operand: &Buffer<u8>,
-        scratch: &mut Scratch<u8>,
-    ) -> Result<(TensorMap, LaunchCounts)> {
-        let (read, counts) = copied(self.copy, self.data_type, operations, stream, operand, scratch)?;
-        Ok((self.maps.of(read)?, counts))
-    }
-}
-
-/// The operand, or its copy in `scratch`.
-pub(crate) fn copied<'b>(
-    copy: Option<OperandCopy>,
-    data_type: DataType,
-    operations: &Operations,
-    stream: &Stream,
-    operand: &'b Buffer<u8>,
-    scratch: &'b mut Scratch<u8>,
-) -> Result<(&'b Buffer<u8>, LaunchCounts)> {
-    let Some(copy) = copy else { return Ok((operand, LaunchCounts::default())) };
-    let bytes = copy.length() * data_type.bits() as usize / 8;
-    let copied = scratch.at_least(operations.device(), bytes)?;
-    let counts = with_operand!(data_type, T => {
-        copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
-    })?;
-    Ok((copied, counts))
-}
-
 /// Maps with the row pitch of the copy.
 fn pitched<T: Storable>(maps: TileMaps<T>, copy: Option<OperandCopy>) -> TileMaps<u8> {
     match copy {
@@ -174,61 +143,76 @@ fn pitched<T: Storable>(maps: TileMaps<T>, copy: Option<OperandCopy>) -> TileMap
     }
 }
 
-/// Both operands as a kernel reads them.
-pub(crate) struct OperandMaps([ReadOperand; 2]);
+/// The maps of two buffers.
+pub(crate) fn mapped(
+    maps: &Option<[TileMaps<u8>; 2]>,
+    [a, b]: [&Buffer<u8>; 2],
+) -> Result<Option<[TensorMap; 2]>> {
+    let Some([a_maps, b_maps]) = maps else { return Ok(None) };
+    Ok(Some([a_maps.of(a)?, b_maps.of(b)?]))
+}
+
+/// The copies of operands that a kernel cannot read in place.
+#[derive(Clone, Copy)]
+pub(crate) enum Copied {
+    /// With gaps between the rows, or transposed.
+    Staged(OperandCopy, DataType),
+    /// With a byte for each 6 bits.
+    Unpacked(UnpackedOperand),
+}
 
 /// The copies of A and of B.
+#[derive(Clone, Copy)]
+pub(crate) struct OperandCopies(pub(crate) [Option<Copied>; 2]);
+
+/// Where they are.
 pub(crate) type CopyScratch = [Scratch<u8>; 2];
 
-impl OperandMaps {
-    pub(crate) fn new(reading: &Reading) -> Result<Self> {
-        let Reading { staged: StagedBatch { batch, copies: [a_copy, b_copy] }, types, own, gemm } = *reading;
-        let Problem { m, n, k, .. } = batch.problem;
-        let [a_matrices, b_matrices] = batch.matrices();
-        let (a_matrices, b_matrices) = (own.0.then_some(a_matrices), own.1.then_some(b_matrices));
-        if let Some(scaling) = gemm.vector_scales {
-            let of = |data_type, rows, matrices, tile| -> Result<ReadOperand> {
-                let maps = tile_maps::<u8>((rows, scaling.row(k, data_type)), matrices, tile)?;
-                Ok(ReadOperand { data_type, copy: None, maps })
-            };
-            let a = of(types.a, m, a_matrices, gemm.a_tile::<u8>())?;
-            return Ok(Self([a, of(types.b, n, b_matrices, gemm.b_tile::<u8>())?]));
-        }
-        let a = with_operand!(types.a, T => pitched(tile_maps::<T>((m, k), a_matrices, gemm.a_tile::<T>())?, a_copy));
-        let b = with_operand!(types.b, T => pitched(tile_maps::<T>((n, k), b_matrices, gemm.b_tile::<T>())?, b_copy));
-        let a = ReadOperand { data_type: types.a, copy: a_copy, maps: a };
-        let b = ReadOperand { data_type: types.b, copy: b_copy, maps: b };
-        Ok(Self([a, b]))
+impl OperandCopies {
+    /// The staged ones of operands of those types.
+    pub(crate) fn staged([a, b]: [Option<OperandCopy>; 2], types: GemmTypes) -> Self {
+        Self([a.map(|copy| Copied::Staged(copy, types.a)), b.map(|copy| Copied::Staged(copy, types.b))])
     }
 
-    /// Calls `launch` with the maps of A and B, after the copies.
-    pub(crate) fn mapped(
+    /// Calls `launch` with A and B as the kernel reads them, after the copies.
+    pub(crate) fn with(
         &self,
         operations: &Operations,
         stream: &Stream,
         operands: [&Buffer<u8>; 2],
-        launch: impl FnOnce(&[TensorMap; 2]) -> Result<LaunchCounts>,
+        launch: impl FnOnce([&Buffer<u8>; 2]) -> Result<LaunchCounts>,
     ) -> Result<LaunchCounts> {
-        if self.0.iter().all(|operand| operand.copy.is_none()) {
-            let (maps, _) = self.maps(operations, stream, operands, &mut CopyScratch::default())?;
-            return launch(&maps);
+        if self.0.iter().all(Option::is_none) {
+            return launch(operands);
         }
         operations.with_scratch(stream, |scratch: &mut CopyScratch| {
-            let (maps, counts) = self.maps(operations, stream, operands, scratch)?;
-            Ok(both(counts, launch(&maps)?))
+            let (operands, counts) = self.made(operations, stream, operands, scratch)?;
+            Ok(both(counts, launch(operands)?))
         })
     }
 
-    /// The maps of A and B; copies are made in `scratch`.
-    pub(crate) fn maps(
+    /// A and B as the kernel reads them; copies are made in `scratch`.
+    pub(crate) fn made<'b>(
         &self,
         operations: &Operations,
         stream: &Stream,
-        [a, b]: [&Buffer<u8>; 2],
-        [a_scratch, b_scratch]: &mut CopyScratch,
-    ) -> Result<([TensorMap; 2], LaunchCounts)> {
-        let (a, a_counts) = self.0[0].map(operations, stream, a, a_scratch)?;
-        let (b, b_counts) = self.0[1].map(operations, stream, b, b_scratch)?;
+        [a, b]: [&'b Buffer<u8>; 2],
+        [a_scratch, b_scratch]: &'b mut CopyScratch,
+    ) -> Result<([&'b Buffer<u8>; 2], LaunchCounts)> {
+        let of = |copy: Option<Copied>, operand: &'b Buffer<u8>, scratch: &'b mut Scratch<u8>| match copy {
+            None => Ok((operand, LaunchCounts::default())),
+            Some(Copied::Unpacked(copy)) => copy.launch(operations, stream, operand, scratch),
+            Some(Copied::Staged(copy, data_type)) => {
+                let bytes = copy.length() * data_type.bits() as usize / 8;
+                let copied = scratch.at_least(operations.device(), bytes)?;
+                let counts = with_operand!(data_type, T => {
+                    copy.launch::<T>(operations, stream, operand.cast(), copied.cast_mut())
+                })?;
+                Ok((&*copied, counts))
+            }
+        };
+        let (a, a_counts) = of(self.0[0], a, a_scratch)?;
+        let (b, b_counts) = of(self.0[1], b, b_scratch)?;
         Ok(([a, b], both(a_counts, b_counts)))
     }
 }

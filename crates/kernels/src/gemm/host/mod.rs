@@ -2,6 +2,7 @@
 //! Imports both floors below.
 
 pub(crate) mod candidates;
+pub mod choice;
 pub mod config;
 pub mod cost;
 mod gpc;
@@ -9,4 +10,5 @@ pub mod grouped;
 pub mod heuristic;
 pub mod launch;
 pub(crate) mod maps;
+mod mma_sync;
 pub mod tune;

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::config::Algorithm;
 use crate::gemm::problem::batching::{GemmProblem, Problem};
+use crate::gemm::problem::scales::Scaling;
 use crate::gemm::problem::types::MatrixLayout;
 
 /// What an algorithm is tuned for.
@@ -29,7 +30,7 @@ pub struct Key {
     output: String,
     /// Whether A's rows, and B's, are contiguous.
     row_major: (bool, bool),
-    /// The block scales of A and B.
+    /// The scales of A and B.
     scales: Option<String>,
 }
 
@@ -73,7 +74,7 @@ pub enum TuneError {
 impl Key {
     /// For a problem on a device of that name.
     pub fn of(device: &str, problem: &GemmProblem) -> Self {
-        let GemmProblem { batch, types, scales, vector_scales, .. } = *problem;
+        let GemmProblem { batch, types, .. } = *problem;
         let Problem { m, n, k, a, b } = batch.problem;
         let (own_a, own_b) = batch.own();
         Self {
@@ -84,9 +85,11 @@ impl Key {
             input: types.inputs(),
             output: types.c.to_string(),
             row_major: (a == MatrixLayout::RowMajor, b == MatrixLayout::RowMajor),
-            scales: scales
-                .map(|(a, b)| format!("{a} {b}"))
-                .or(vector_scales.map(|scales| format!("1x{}", scales.block()))),
+            scales: match types.scaling {
+                Scaling::None => None,
+                Scaling::Blockwise(a, b) => Some(format!("{a} {b}")),
+                Scaling::BlockScaled(factors) => Some(format!("1x{}", factors.block())),
+            },
         }
     }
 }
@@ -193,7 +196,7 @@ mod tests {
     fn what_is_kept_is_found_again_and_replaced() {
         let (file, _directory) = temporary_file("tuned");
         let key_of = |device, batch: Batch, a, b, c, scales| {
-            Key::of(device, &GemmProblem { scales, ..GemmProblem::new(batch, GemmTypes { a, b, c }) })
+            Key::of(device, &GemmProblem::new(batch, GemmTypes::new(a, b, c).with(scales)))
         };
         let problem = Problem::new(64, 128, 256);
         let plain = |batch| key_of("a GPU", batch, Bf16, Bf16, F32, None);
@@ -232,7 +235,7 @@ mod tests {
     #[test]
     fn entries_without_an_algorithm_count_as_none() {
         let (file, _directory) = temporary_file("tuned-before");
-        let types = GemmTypes { a: Bf16, b: Bf16, c: F32 };
+        let types = GemmTypes::new(Bf16, Bf16, F32);
         let key = Key::of("a GPU", &GemmProblem::new(Problem::new(64, 128, 256), types));
         keep(&file, &key, FIRST, 1, 1.0).expect("kept");
         let mut all: Value = serde_json::from_str(&fs::read_to_string(&file).expect("there")).expect("JSON");

@@ -9,8 +9,6 @@
 
 use super::epilogue::{Activation, GATED_COLUMNS};
 use super::error::GemmError;
-use super::narrow::{VectorScales, VectorScaling};
-use super::scales::Granularities;
 use super::types::{GemmTypes, MatrixLayout};
 use crate::operations::{self, expect_length};
 
@@ -164,13 +162,8 @@ pub struct GemmProblem {
     pub batch: Batch,
     /// Whether they are groups along m.
     pub along_m: bool,
-    /// The types of the matrices.
+    /// The types of the matrices, and the scales of A and B.
     pub types: GemmTypes,
-    /// The granularities of A's and B's block scales.
-    pub scales: Option<Granularities>,
-    /// The scales of 16 or 32 elements of A and B. `k` then counts bytes of shared memory: two
-    /// elements of 4 bits, or one of 6 or 8.
-    pub vector_scales: Option<VectorScales>,
     /// Whether no launch that may still run writes B.
     pub preloads_b: bool,
     /// The function of the gates, if the columns of A·B are gates and values: C has half of them.
@@ -178,35 +171,23 @@ pub struct GemmProblem {
 }
 
 impl GemmProblem {
-    /// A batch without block scales.
+    /// A batch.
     pub fn new(batch: impl Into<Batch>, types: GemmTypes) -> Self {
-        Self {
-            batch: batch.into(),
-            along_m: false,
-            types,
-            scales: None,
-            vector_scales: None,
-            preloads_b: false,
-            gate: None,
-        }
+        Self { batch: batch.into(), along_m: false, types, preloads_b: false, gate: None }
     }
 
     /// Refuses gates that no kernel has; `adds` if the epilogue adds a matrix with C's layout.
     pub fn expect_gate(&self, adds: bool) -> Result<(), GemmError> {
         let Problem { n, .. } = self.batch.problem;
-        let is_single = self.batch.count == 1 && !self.along_m && self.vector_scales.is_none();
+        let is_single = self.batch.count == 1 && !self.along_m && self.types.scaling.factors().is_none();
         match self.gate {
             Some(_) if !is_single => Err(GemmError::GatedBatch),
-            Some(_) if !n.is_multiple_of(GATED_COLUMNS) => Err(GemmError::GatedColumns { n }),
+            Some(_) if !n.is_multiple_of(GATED_COLUMNS) => {
+                Err(GemmError::GatedColumns { n, of: GATED_COLUMNS })
+            }
             Some(_) if adds => Err(GemmError::GatedSum),
             _ => Ok(()),
         }
-    }
-
-    /// How narrow operands are multiplied.
-    pub(crate) fn vector_scaling(&self) -> Option<VectorScaling> {
-        let GemmTypes { a, b, .. } = self.types;
-        self.vector_scales.map(|scales| VectorScaling { a, b, scales })
     }
 }
 

@@ -2,8 +2,6 @@
 
 use warpwright::layout;
 
-use super::epilogue::GATED_COLUMNS;
-
 /// Why a GEMM is refused. Buffers of wrong lengths are an
 /// [`OperationError`](crate::operations::OperationError) of their own.
 #[derive(Debug, thiserror::Error)]
@@ -18,36 +16,38 @@ pub enum GemmError {
         /// The device's architecture.
         target: &'static str,
     },
-    /// The device has no kernel for block scales.
+    /// The device has no kernel for blockwise scales.
     #[error(
-        "block scales need the 8-bit floats of sm_89 and later, and the device is {target}: scale the operands before the GEMM"
+        "blockwise scales need the 8-bit floats of sm_89 and later, and the device is {target}: scale the operands before the GEMM"
     )]
-    NoBlockScales {
+    NoBlockwiseScales {
         /// The device's architecture.
         target: &'static str,
     },
-    /// The device has no kernel for operands with a scale for every 16 or 32 elements.
+    /// The device has no kernel for block-scaled operands.
     #[error(
-        "MXFP8, MXFP6, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a) or mma.sync with scales (sm_120a), and the device is {target}: use 8-bit operands without scales, or with block scales"
+        "MXFP8, MXFP6, MXFP4 and NVFP4 need tcgen05 (sm_100a, sm_103a) or mma.sync with scales (sm_120a), and the device is {target}: use 8-bit operands without scales, or with blockwise scales"
     )]
-    NoVectorScales {
+    NoBlockScaled {
         /// The device's architecture.
         target: &'static str,
     },
-    /// A batch of narrow operands with gaps.
+    /// A batch of block-scaled operands with gaps.
     #[error(
         "MXFP8, MXFP6, MXFP4 and NVFP4 operands of a batch have no gaps: remove `strides`, or share one operand"
     )]
-    NarrowStrides,
-    /// Narrow operands whose k is not contiguous.
+    BlockScaledStrides,
+    /// Block-scaled operands whose k is not contiguous.
     #[error("MXFP8, MXFP6, MXFP4 and NVFP4 need a contiguous k: use a row-major A and a column-major B")]
-    NarrowLayouts,
-    /// Narrow operands with groups along m, whose scales are not at multiples of 128 rows.
-    #[error("MXFP8, MXFP6, MXFP4 and NVFP4 have no groups along m: use a batch, or a GEMM for each group")]
-    NarrowGroups,
+    BlockScaledLayouts,
+    /// Block-scaled operands of groups, whose scales are not at multiples of 128 rows.
+    #[error(
+        "MXFP8, MXFP6, MXFP4 and NVFP4 have no groups along m, and no groups of unlike problems: use a batch, or a GEMM for each"
+    )]
+    BlockScaledGroups,
     /// Formats that do not multiply each other.
     #[error("{a} and {b} operands do not multiply: use MXFP8 or MXFP6 for both, or the same 4-bit format")]
-    NarrowFormats {
+    BlockScaledFormats {
         /// The format of A.
         a: &'static str,
         /// The format of B.
@@ -92,12 +92,12 @@ pub enum GemmError {
     #[error("groups along m need a row-major A: use `layouts(MatrixLayout::RowMajor, ..)`")]
     ColumnMajorGroups,
     /// Columns that are no whole pairs of gates and values.
-    #[error(
-        "a gated GEMM has {n} columns, but {GATED_COLUMNS} at a time are gates and values: pad n to a multiple"
-    )]
+    #[error("a gated GEMM has {n} columns, but {of} at a time are gates and values: pad n to a multiple")]
     GatedColumns {
         /// Columns of A·B.
         n: u32,
+        /// Columns of gates and their values.
+        of: u32,
     },
     /// C, or a matrix with its layout, in the epilogue of a gated GEMM.
     #[error(

@@ -2,8 +2,9 @@
 //! floors above.
 
 pub mod batching;
+pub mod block_scaled;
 pub mod epilogue;
 pub mod error;
-pub mod narrow;
+pub mod operands;
 pub mod scales;
 pub mod types;

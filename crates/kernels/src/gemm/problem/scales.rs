@@ -1,6 +1,6 @@
 //! Scales of operands. A scale of a tensor is the epilogue's alpha; scales of rows and columns are
-//! its vectors. Scales of blocks multiply an operand's elements: one `f32` for 128 of k of a row
-//! (1x128), or of 128 rows (128x128).
+//! its vectors. Blockwise scales multiply an operand's elements: one `f32` for 128 of k of a row
+//! (1x128), or of 128 rows (128x128). Block-scaled operands are in [`block_scaled`](super::block_scaled).
 //!
 //! ```text
 //! an operand (rows, k) of e4m3            its scales, (blocks of k, rows or blocks of rows): rows are contiguous
@@ -14,9 +14,76 @@
 use std::fmt;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
+use warpwright::lang::tensor::BlockScales as MmaScales;
 use warpwright::runtime::Buffer;
 
-use super::types::{BlockScaledOperand, Operand};
+/// How A and B are scaled, in CUTLASS's terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scaling {
+    /// By the epilogue alone.
+    #[default]
+    None,
+    /// Blockwise: each operand has an `f32` for 128 of k of a row, or of 128 rows. The main loop
+    /// promotes the accumulators of 128 of k.
+    Blockwise(Granularity, Granularity),
+    /// Block-scaled: the tensor cores apply a scale of 8 bits to 16 or 32 elements.
+    BlockScaled(ScaleFactors),
+}
+
+impl Scaling {
+    /// The granularities of blockwise scales.
+    pub fn granularities(self) -> Option<Granularities> {
+        if let Self::Blockwise(a, b) = self { Some((a, b)) } else { None }
+    }
+
+    /// The scales of block-scaled operands.
+    pub(crate) fn factors(self) -> Option<ScaleFactors> {
+        if let Self::BlockScaled(factors) = self { Some(factors) } else { None }
+    }
+
+    /// The scaling of the problem whose C is the transpose.
+    pub(crate) fn transposed(self) -> Self {
+        if let Self::Blockwise(a, b) = self { Self::Blockwise(b, a) } else { self }
+    }
+}
+
+impl From<Option<Granularities>> for Scaling {
+    fn from(granularities: Option<Granularities>) -> Self {
+        granularities.map_or(Self::None, |(a, b)| Self::Blockwise(a, b))
+    }
+}
+
+/// Rows of a tile of block-scaled scales, and blocks along k.
+pub(crate) const SCALE_TILE: (u32, u32) = (128, 4);
+
+/// The scales of a block-scaled format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScaleFactors {
+    /// A power of two (ue8m0) for 32 elements.
+    Vec32Ue8m0,
+    /// A positive e4m3 for 16 elements.
+    Vec16Ue4m3,
+}
+
+impl ScaleFactors {
+    /// Elements along k that share a scale.
+    pub fn block(self) -> u32 {
+        self.mma().block
+    }
+
+    /// Tiles of scales along k.
+    pub(crate) fn tiles(self, k: u32) -> u32 {
+        k.div_ceil(self.block() * SCALE_TILE.1)
+    }
+
+    /// The scales as the MMA has them.
+    pub(crate) fn mma(self) -> MmaScales {
+        match self {
+            Self::Vec32Ue8m0 => MmaScales::MX,
+            Self::Vec16Ue4m3 => MmaScales::NVFP4,
+        }
+    }
+}
 
 /// The extent of a block along k, and of a block of rows: DeepSeek-V3's choice.
 pub const BLOCK: u32 = 128;
@@ -80,29 +147,29 @@ impl fmt::Display for Granularity {
     }
 }
 
-/// The block scales of an operand on a device.
+/// The blockwise scales of an operand on a device.
 #[derive(Clone, Copy)]
-pub struct BlockScales<'a> {
+pub struct BlockwiseScales<'a> {
     /// The scales, in the layout of [`Granularity::index`].
     pub scales: &'a Buffer<f32>,
     /// The elements that share a scale.
     pub granularity: Granularity,
 }
 
-/// An operand with block scales, as [`Operations::gemm`](crate::operations::Operations::gemm) takes
+/// An operand with blockwise scales, as [`Operations::gemm`](crate::operations::Operations::gemm) takes
 /// it.
 #[derive(Clone, Copy)]
 pub struct Scaled<'a, T> {
     /// The elements.
     pub values: &'a Buffer<T>,
     /// Their scales.
-    pub scales: BlockScales<'a>,
+    pub scales: BlockwiseScales<'a>,
 }
 
 impl<'a, T> Scaled<'a, T> {
     /// An operand with scales of that granularity.
     pub fn new(values: &'a Buffer<T>, scales: &'a Buffer<f32>, granularity: Granularity) -> Self {
-        Self { values, scales: BlockScales { scales, granularity } }
+        Self { values, scales: BlockwiseScales { scales, granularity } }
     }
 
     /// With a scale for 128 of k of each row; of B, of each column.
@@ -113,52 +180,6 @@ impl<'a, T> Scaled<'a, T> {
     /// With a scale for 128 of k of 128 rows; of B, of 128 columns.
     pub fn by_block(values: &'a Buffer<T>, scales: &'a Buffer<f32>) -> Self {
         Self::new(values, scales, Granularity::Block)
-    }
-}
-
-/// An argument for A or B: `&Buffer<T>`, or [`Scaled`].
-pub trait OperandArgument: Copy {
-    /// The type of an element.
-    type Element: Operand;
-    /// [`Unscaled`] or [`BlockScaled`]; A's and B's are the same.
-    type Scales;
-
-    /// The elements.
-    fn values(&self) -> &Buffer<Self::Element>;
-
-    /// Their block scales.
-    fn scales(&self) -> Option<BlockScales<'_>> {
-        None
-    }
-}
-
-/// Operands without block scales.
-#[derive(Clone, Copy, Debug)]
-pub struct Unscaled;
-
-/// Operands with block scales.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockScaled;
-
-impl<T: Operand> OperandArgument for &Buffer<T> {
-    type Element = T;
-    type Scales = Unscaled;
-
-    fn values(&self) -> &Buffer<T> {
-        self
-    }
-}
-
-impl<T: BlockScaledOperand> OperandArgument for Scaled<'_, T> {
-    type Element = T;
-    type Scales = BlockScaled;
-
-    fn values(&self) -> &Buffer<T> {
-        self.values
-    }
-
-    fn scales(&self) -> Option<BlockScales<'_>> {
-        Some(self.scales)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The types of operands and of C. An operand type is one line of `operands!`; below the front door
-//! types are values, [`GemmTypes`], and kernels are staged by `with_operands!`.
+//! types and scales are one value, [`GemmTypes`], and kernels are staged by `with_operands!`.
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::DataType;
 use warpwright::lang::conversion::bit_cast;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
+
+use super::scales::Scaling;
 
 /// The extent of a matrix that is contiguous in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
@@ -36,14 +38,14 @@ pub trait Operand: Element + Storable {
     const DATA_TYPE: DataType;
 }
 
-/// A type that the `mma.sync` kernel multiplies with itself.
+/// A type of 16 bits that `mma.sync` multiplies with itself.
 pub trait MmaSyncOperand: Operand {
     /// The MMA atom, by CuTe's name.
     const ATOM: &'static str;
 }
 
-/// An 8-bit float, which may have block scales.
-pub trait BlockScaledOperand: Operand {
+/// An 8-bit float, which may have blockwise scales.
+pub trait BlockwiseOperand: Operand {
     /// The largest finite value.
     const LARGEST: f32;
 }
@@ -51,10 +53,10 @@ pub trait BlockScaledOperand: Operand {
 /// The operand types that the tensor cores multiply with one another.
 pub trait MultipliesWith<B>: Operand {}
 
-/// Each type with its MMA data type, the types that it multiplies, its `mma.sync` atom if it has
-/// one, and its largest value if it may have block scales.
+/// Each type with its MMA data type, the types that it multiplies, its `mma.sync` atom if it has 16
+/// bits, and its largest value if it may have blockwise scales.
 macro_rules! operands {
-    ($($ty:ident $data:ident * $($other:ident)+ $(, mma_sync $atom:literal)? $(, scaled $largest:literal)?;)*) => {
+    ($($ty:ident $data:ident * $($other:ident)+ $(, mma_sync $atom:literal)? $(, blockwise $largest:literal)?;)*) => {
         $(
             impl Operand for $ty {
                 const DATA_TYPE: DataType = DataType::$data;
@@ -63,7 +65,7 @@ macro_rules! operands {
             $(impl MmaSyncOperand for $ty {
                 const ATOM: &'static str = $atom;
             })?
-            $(impl BlockScaledOperand for $ty {
+            $(impl BlockwiseOperand for $ty {
                 const LARGEST: f32 = $largest;
             })?
         )*
@@ -74,13 +76,9 @@ operands! {
     bf16 Bf16 * bf16, mma_sync "SM80_16x8x16_F32BF16BF16F32_TN";
     f16  F16  * f16, mma_sync "SM80_16x8x16_F32F16F16F32_TN";
     tf32 Tf32 * tf32;
-    e4m3 E4m3 * e4m3 e5m2, scaled 448.0;
-    e5m2 E5m2 * e4m3 e5m2, scaled 57344.0;
-}
-
-/// The bytes of narrow operands, whose own types are values.
-impl Operand for u8 {
-    const DATA_TYPE: DataType = DataType::U8;
+    e4m3 E4m3 * e4m3 e5m2, blockwise 448.0;
+    e5m2 E5m2 * e4m3 e5m2, blockwise 57344.0;
+    u8   U8   * u8; // The bytes of block-scaled operands, whose own types are values.
 }
 
 /// Evaluates an expression with `$T` as the operand type of a value.
@@ -107,17 +105,31 @@ macro_rules! with_operands {
                 type $B = $A;
                 $body
             }),
-            types => $crate::gemm::problem::types::with_scaled_operands!(types, $A, $B => $body),
+            types => $crate::gemm::problem::types::with_blockwise_operands!(types, $A, $B => $body),
         }
     };
 }
 
-/// Evaluates an expression with `$A` and `$B` as operand types that may have block scales.
-macro_rules! with_scaled_operands {
+/// Evaluates an expression with `$A` and `$B` as operand types that may have blockwise scales.
+macro_rules! with_blockwise_operands {
     ($types:expr, $A:ident, $B:ident => $body:expr) => {
         $crate::with_type!($types.a, $A in [E4m3 e4m3, E5m2 e5m2] => {
             $crate::with_type!($types.b, $B in [E4m3 e4m3, E5m2 e5m2] => $body)
         })
+    };
+}
+
+/// Evaluates an expression with `$A` and `$B` as operand types that the `mma.sync` kernel reads.
+macro_rules! with_mma_sync_operands {
+    ($types:expr, $A:ident, $B:ident => $body:expr) => {
+        if $types.input_bytes() == 1 {
+            $crate::gemm::problem::types::with_blockwise_operands!($types, $A, $B => $body)
+        } else {
+            $crate::with_type!($types.a, $A in [Bf16 bf16, F16 f16] => {
+                type $B = $A;
+                $body
+            })
+        }
     };
 }
 
@@ -135,10 +147,10 @@ macro_rules! with_type {
     };
 }
 
+pub(crate) use {with_blockwise_operands, with_mma_sync_operands, with_operands};
 pub use {with_operand, with_output, with_type};
-pub(crate) use {with_operands, with_scaled_operands};
 
-/// The types of a GEMM's matrices.
+/// The types of A, B and C, and the scales of A and B: what a main loop is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmTypes {
     /// The type of A.
@@ -147,17 +159,46 @@ pub struct GemmTypes {
     pub b: DataType,
     /// The type of C.
     pub c: DataType,
+    /// The scales of A and B.
+    pub scaling: Scaling,
 }
 
 impl GemmTypes {
+    /// Types without scales.
+    pub const fn new(a: DataType, b: DataType, c: DataType) -> Self {
+        Self { a, b, c, scaling: Scaling::None }
+    }
+
     /// The types of buffers.
     pub fn of<A: Operand, B: Operand, C: GemmOutput>() -> Self {
-        Self { a: A::DATA_TYPE, b: B::DATA_TYPE, c: C::DATA_TYPE }
+        Self::new(A::DATA_TYPE, B::DATA_TYPE, C::DATA_TYPE)
+    }
+
+    /// The same types with scales.
+    #[must_use]
+    pub fn with(self, scaling: impl Into<Scaling>) -> Self {
+        Self { scaling: scaling.into(), ..self }
+    }
+
+    /// Bits of an element of A or B in shared memory: an element of 6 bits, or of 4 beside another
+    /// type, has a byte.
+    pub(crate) fn input_bits(self) -> u32 {
+        if self.a.bits().max(self.b.bits()) == 4 { 4 } else { self.a.bits().max(8) }
     }
 
     /// Bytes of an element of A or B in shared memory; of two elements of 4 bits.
     pub fn input_bytes(self) -> u32 {
-        self.a.bits().div_ceil(8)
+        self.input_bits().div_ceil(8)
+    }
+
+    /// Elements of an addressable unit: two of 4 bits are a byte.
+    pub(crate) fn packing(self) -> u32 {
+        self.input_bytes() * 8 / self.input_bits()
+    }
+
+    /// Elements of A or B in as many bytes of shared memory.
+    pub(crate) fn elements(self, bytes: u32) -> u32 {
+        bytes * 8 / self.input_bits()
     }
 
     /// Bytes of an element of C.
@@ -172,7 +213,7 @@ impl GemmTypes {
 
     /// The types of the problem whose C is the transpose.
     pub(crate) fn transposed(self) -> Self {
-        Self { a: self.b, b: self.a, ..self }
+        Self { a: self.b, b: self.a, scaling: self.scaling.transposed(), ..self }
     }
 }
 

@@ -15,19 +15,20 @@
 //!
 //! Any shape and both layouts of A and B; bounds are checked only if the shape requires it.
 //!
-//! Operands of 8 bits (sm_89 and later), and narrow ones with scales (sm_120a), are moved as elements
-//! of 16 bits, two bytes each: `mma.sync` of all types has the same bytes of a row in the same lanes.
+//! k counts elements. Operands of 8 bits (sm_89 and later) are a byte each; so are block-scaled ones
+//! (sm_120a), but of two of 4 bits, for `mma.sync` of all types has the same bytes of a row in the same
+//! lanes.
 
 use serde::{Deserialize, Serialize};
+use warpwright::arch::DataType;
 use warpwright::prelude::*;
 
-use super::mma_sync_promotion::{ByteOperands, GlobalScales, PromotedTotals};
-use super::mma_sync_scales::RegisterScales;
+use super::mma_sync_block_scaled::RegisterScales;
+use super::mma_sync_blockwise::PromotedTotals;
 use crate::gemm::device::epilogue::{Coordinate, EpilogueOp, gated};
-use crate::gemm::problem::batching::{Batch, Problem};
+use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::epilogue::Activation;
-use crate::gemm::problem::narrow::VectorScaling;
-use crate::gemm::problem::types::{GemmOutput, MatrixLayout, MmaSyncOperand};
+use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, MmaSyncOperand as _, Operand};
 
 /// The build-time parameters that are chosen for a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,110 +49,130 @@ impl Default for MmaSyncConfiguration {
 }
 
 /// The depth of a stage: rows of 64 bytes, which the swizzle is for.
-pub(crate) const DEPTH: u32 = 32;
+pub(crate) const DEPTH_BYTES: u32 = 64;
 
-/// Pairs of a row of `bytes` bytes, whose copy begins at multiples of 16 bytes.
-pub(crate) fn pairs(bytes: u32) -> u32 {
-    bytes.next_multiple_of(16) / 2
-}
+/// Bytes of k of an instruction.
+const STEP_BYTES: u32 = 32;
+
+/// Bytes at whose multiples the rows of operands of 8 bits begin.
+const ROW_BYTES: u32 = 16;
 
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n) and row-major. The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaSyncGemm {
+    /// The types and the scales of A and B. The kernel reads block-scaled ones as bytes.
+    pub types: GemmTypes,
     /// The layout of A.
     pub a: MatrixLayout,
     /// The layout of B.
     pub b: MatrixLayout,
-    /// Elements of A that one copy moves: 8, 4, 2 or 1. A's contiguous extent is a multiple.
+    /// Bytes of A that one copy moves: 16, 8, 4 or 2. A's contiguous extent is a multiple.
     pub a_vector: u32,
-    /// Elements of B that one copy moves.
+    /// Bytes of B that one copy moves.
     pub b_vector: u32,
     /// Whether m, n and k are multiples of the tile: nothing needs a check.
     pub exact: bool,
     /// Whether n is even, so that C can be stored in pairs.
     pub paired: bool,
-    /// The CTA tile: (m, n, k).
+    /// The CTA tile: (m, n, k), in elements.
     pub tile: (u32, u32, u32),
     /// Stages of the pipeline.
     pub stages: u32,
     /// Rows of tiles that are rasterized together.
     pub raster: u32,
-    /// The types and the scales of narrow operands.
-    pub vector_scales: Option<VectorScaling>,
-    /// Operands of 8 bits.
-    pub bytes: Option<ByteOperands>,
+    /// Whether the problems are groups along m, whose tiles of A begin at any row.
+    pub along_m: bool,
     /// The function of the gates, if half of the columns of A·B are gates of the others: C has half of
     /// the columns.
     pub gate: Option<Activation>,
 }
 
-/// Scales in global memory.
-pub(crate) enum OperandScales {
-    /// None.
-    None,
-    /// Of narrow operands.
-    Vectors([Global<u32>; 2]),
-    /// Of operands of 8 bits, with the bytes of a row: what follows them is not read.
-    Blocks([GlobalScales; 2], Reg<u32>),
+/// An operand in global memory. Its scales are `f32`s, or words of four.
+#[derive(Clone, Copy, DeviceValue)]
+pub(crate) struct MmaSyncOperand<T> {
+    pub(crate) values: Global<T>,
+    pub(crate) scales: Global<u32>,
+    /// Scales from one block of k to the next, or of tiles of them from one row of tiles to the next.
+    pub(crate) pitch: Reg<u32>,
+    /// Rows of the operand before the problem's, whose scales begin with its own.
+    pub(crate) before: Option<Reg<u32>>,
+}
+
+#[device]
+impl<T: Element> MmaSyncOperand<T> {
+    /// The rows from one on.
+    pub(crate) fn rows_from(self, row: Reg<u32>, pitch: Reg<u32>) -> Self {
+        let values = self.values.at(row.convert::<u64>() * pitch.convert::<u64>());
+        Self { values, before: Some(row), ..self }
+    }
 }
 
 /// Warps of a CTA along m and n.
-pub(super) const WARPS: (u32, u32) = (2, 2);
+const WARPS: (u32, u32) = (2, 2);
 
 /// Threads of a CTA.
 const THREADS: u32 = 32 * WARPS.0 * WARPS.1;
 
 impl MmaSyncGemm {
-    /// The kernel for a batch: the widest copies that it allows, and bounds checks only if needed.
-    pub fn new(batch: Batch, configuration: MmaSyncConfiguration) -> Self {
+    /// The kernel for a problem: the widest copies that it allows, and bounds checks only if needed. k of
+    /// operands of 8 bits and fewer is contiguous, and their rows begin at multiples of 16 bytes.
+    pub fn new(problem: &GemmProblem, configuration: MmaSyncConfiguration) -> Self {
+        let GemmProblem { batch, types, along_m, gate, .. } = *problem;
         let MmaSyncConfiguration { tile, stages, raster } = configuration;
         let Problem { m, n, k, a, b } = batch.problem;
-        let tile = (tile.0, tile.1, DEPTH);
+        let tile = (tile.0, tile.1, types.elements(DEPTH_BYTES));
+        let is_single = batch.count == 1;
         // Every matrix begins at a multiple of the width, and so does every row.
         let widest = |extent: u32, stride: u64| {
             let fits = |width: &u32| {
-                extent.is_multiple_of(*width) && (batch.count == 1 || stride.is_multiple_of((*width).into()))
+                let width = types.elements(*width);
+                extent.is_multiple_of(width) && (is_single || stride.is_multiple_of(width.into()))
             };
-            [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+            [16, 8, 4].into_iter().find(fits).unwrap_or(2)
         };
-        Self {
+        let own = Self {
+            types,
             a,
             b,
             a_vector: widest(if a == MatrixLayout::RowMajor { k } else { m }, batch.a_stride),
             b_vector: widest(if b == MatrixLayout::ColumnMajor { k } else { n }, batch.b_stride),
-            exact: m.is_multiple_of(tile.0) && n.is_multiple_of(tile.1) && k.is_multiple_of(tile.2),
-            paired: n.is_multiple_of(2) && (batch.count == 1 || batch.c_stride.is_multiple_of(2)),
+            // Groups have any number of rows.
+            exact: m.is_multiple_of(tile.0)
+                && n.is_multiple_of(tile.1)
+                && k.is_multiple_of(tile.2)
+                && !along_m,
+            paired: n.is_multiple_of(2) && (is_single || batch.c_stride.is_multiple_of(2)),
             tile,
             stages,
             raster,
-            vector_scales: None,
-            bytes: None,
-            gate: None,
+            along_m,
+            gate,
+        };
+        if types.input_bytes() != 1 {
+            return own;
+        }
+        let (a, b) = (MatrixLayout::RowMajor, MatrixLayout::ColumnMajor);
+        Self { a, b, a_vector: ROW_BYTES, b_vector: ROW_BYTES, ..own }
+    }
+
+    /// The name of the instruction, by CuTe: of block-scaled operands, the instruction without scales that has the
+    /// same bytes in the same lanes.
+    fn atom(&self) -> &'static str {
+        use DataType::{Bf16, E4m3, E5m2, F16};
+        match (self.types.a, self.types.b) {
+            (Bf16, _) => bf16::ATOM,
+            (F16, _) => f16::ATOM,
+            _ if self.types.scaling.factors().is_some() => "SM89_16x8x32_F32E4M3E4M3F32_TN",
+            (E4m3, E5m2) => "SM89_16x8x32_F32E4M3E5M2F32_TN",
+            (E5m2, E4m3) => "SM89_16x8x32_F32E5M2E4M3F32_TN",
+            (E5m2, _) => "SM89_16x8x32_F32E5M2E5M2F32_TN",
+            _ => "SM89_16x8x32_F32E4M3E4M3F32_TN",
         }
     }
 
-    /// The kernel for a batch of operands of 8 bits, whose k is contiguous and whose rows begin at
-    /// multiples of 16 bytes.
-    pub fn of_bytes(batch: Batch, operands: ByteOperands, configuration: MmaSyncConfiguration) -> Self {
-        let Batch { problem, a_stride, b_stride, .. } = batch;
-        let k = pairs(problem.k);
-        let of_pairs = Batch {
-            problem: Problem { k, ..problem },
-            a_stride: a_stride / 2,
-            b_stride: b_stride / 2,
-            ..batch
-        };
-        let own = Self::new(of_pairs, configuration);
-        let exact = own.exact && problem.k == 2 * k;
-        Self { bytes: Some(operands), exact, ..own }
-    }
-
-    /// The kernel for a batch of narrow operands, whose k and strides count bytes.
-    pub fn narrow(batch: Batch, scaling: VectorScaling, configuration: MmaSyncConfiguration) -> Self {
-        let Batch { problem, a_stride, b_stride, .. } = batch;
-        let problem = Problem { k: problem.k / 2, ..problem };
-        let batch = Batch { problem, a_stride: a_stride / 2, b_stride: b_stride / 2, ..batch };
-        Self { vector_scales: Some(scaling), ..Self::new(batch, configuration) }
+    /// Whether the last elements of a row of memory are none: those of 8 bits to a multiple of 16.
+    fn has_gaps(&self) -> bool {
+        self.types.input_bytes() == 1 && self.types.scaling.factors().is_none()
     }
 
     /// Warps along m and n. Neighboring columns of MMAs are those of neighboring warps along n: the one
@@ -165,10 +186,10 @@ impl MmaSyncGemm {
         m.div_ceil(self.tile.0) * n.div_ceil(self.tile.1)
     }
 
-    /// C = A·B, each accumulator through an epilogue operation. `c` is called after the main loop,
-    /// so that its address takes none of the registers there.
+    /// C = A·B, each accumulator through an epilogue operation: for kernels of one's own, without
+    /// scales. `c` is called after the main loop, so that its address takes none of the registers there.
     #[device]
-    pub fn compute<A: MmaSyncOperand, B: MmaSyncOperand, C: GemmOutput>(
+    pub fn compute<A: Operand, B: Operand, C: GemmOutput>(
         &self,
         a: &Global<A>,
         b: &Global<B>,
@@ -176,16 +197,18 @@ impl MmaSyncGemm {
         extents: (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &dyn EpilogueOp,
     ) {
-        self.compute_scaled(a, b, OperandScales::None, c, extents, epilogue);
+        let (scales, pitch, before) = (Global::from_address(constant(0u64)), constant(0u32), None);
+        let a = MmaSyncOperand { values: *a, scales, pitch, before };
+        let b = MmaSyncOperand { values: *b, scales, pitch, before };
+        self.multiply(&a, &b, c, extents, epilogue);
     }
 
-    /// The same with scales, of operands that are pairs of bytes.
+    /// C = A·B, with the scales of the operands.
     #[device]
-    pub(crate) fn compute_scaled<A: MmaSyncOperand, B: MmaSyncOperand, C: GemmOutput>(
+    pub(crate) fn multiply<A: Operand, B: Operand, C: GemmOutput>(
         &self,
-        a: &Global<A>,
-        b: &Global<B>,
-        scales: OperandScales,
+        a_operand: &MmaSyncOperand<A>,
+        b_operand: &MmaSyncOperand<B>,
         c: &dyn Fn() -> Global<C>,
         (m, n, k): (Reg<u32>, Reg<u32>, Reg<u32>),
         epilogue: &dyn EpilogueOp,
@@ -193,66 +216,56 @@ impl MmaSyncGemm {
         launch::threads(THREADS);
         launch::blocks_per_sm(2);
         let (tile_m, tile_n, tile_k) = self.tile;
+        let depth = tile_k / self.types.packing();
         let thread = thread_idx().x;
         let (row, column) = self.tile_of_block(m, n);
+        let pitch = self.pitch(k);
 
         // Each CTA's strips of A (128, 32, k-tiles) and B.
-        let a = Strip::new(a, self.a == MatrixLayout::RowMajor, (m, k), self.a_vector, (tile_m, tile_k), row);
-        let b = Strip::new(
-            b,
-            self.b == MatrixLayout::ColumnMajor,
-            (n, k),
-            self.b_vector,
-            (tile_n, tile_k),
-            column,
-        );
+        let a_rows = Rows { rows: m, k_contiguous: self.a == MatrixLayout::RowMajor, vector: self.a_vector };
+        let b_rows =
+            Rows { rows: n, k_contiguous: self.b == MatrixLayout::ColumnMajor, vector: self.b_vector };
+        let a = Strip::new(&a_operand.values, a_rows, pitch, (tile_m, depth), row);
+        let b = Strip::new(&b_operand.values, b_rows, pitch, (tile_n, depth), column);
 
         // The stages: A and B (128, 32, stages), swizzled.
         let a_stages = a.stages(self.stages);
         let b_stages = b.stages(self.stages);
 
         // Which thread copies and multiplies what.
-        let mma = TiledMma::new(A::ATOM, self.warps());
+        let mma = TiledMma::new(self.atom(), self.warps());
         let part = mma.thread(thread);
-        let bytes = match scales {
-            OperandScales::Blocks(_, bytes) => Some(bytes),
-            _ => None,
-        };
-        let a_copy = a.copies(&a_stages, thread, m - row * tile_m, self.exact, bytes);
-        let b_copy = b.copies(&b_stages, thread, n - column * tile_n, self.exact, bytes);
+        let a_copy = a.copies(&a_stages, thread, m - row * tile_m, self.exact, self.has_gaps());
+        let b_copy = b.copies(&b_stages, thread, n - column * tile_n, self.exact, self.has_gaps());
         let a_load = TiledCopy::into_a::<A>(a.matrix_load(), &mma).thread(thread);
         let b_load = TiledCopy::into_b::<B>(b.matrix_load(), &mma).thread(thread);
         let (a_shared, b_shared) = (a_load.source(&a_stages).hoisted(), b_load.source(&b_stages).hoisted());
-        let a_registers: Fragment<A> = part.a_fragment((tile_m, tile_k));
-        let b_registers: Fragment<B> = part.b_fragment((tile_n, tile_k));
+        let a_registers: Fragment<A> = part.a_fragment((tile_m, depth));
+        let b_registers: Fragment<B> = part.b_fragment((tile_n, depth));
         let (a_target, b_target) = (a_load.retile(&a_registers), b_load.retile(&b_registers));
         let mut accumulators: Fragment<f32> = part.c_fragment((tile_m, tile_n));
         accumulators.clear();
 
         let first = (row * tile_m, column * tile_n);
-        let mut promoted = match (self.bytes, &scales) {
-            (Some(ByteOperands { scales: Some(of_both), .. }), OperandScales::Blocks(scales, _)) => {
-                let operands = self.bytes.expect("operands of 8 bits");
-                Some(PromotedTotals::new(self, operands, of_both, *scales, &part, first, (m, n)))
-            }
-            _ => None,
-        };
-        let mut scales = match (self.vector_scales, scales) {
-            (Some(scaling), OperandScales::Vectors(operands)) => {
-                Some(RegisterScales::new(scaling, operands, &part, (tile_m, tile_n), first, k))
-            }
-            _ => None,
-        };
+        let mut promoted = self.types.scaling.granularities().map(|granularities| {
+            PromotedTotals::new(self, granularities, (a_operand, b_operand), &part, first, (m, n))
+        });
+        let mut scales = self
+            .types
+            .scaling
+            .factors()
+            .map(|factors| RegisterScales::new(self, factors, (a_operand, b_operand), &part, first));
         if let Some(scales) = &mut scales {
             scales.load(constant(0u32));
         }
 
         // Prologue: fill all stages but one, and wait for the first.
         let tiles = (k + (tile_k - 1)) / tile_k;
+        let units = self.units(k);
         for stage in 0..self.stages - 1 {
             if tiles > stage {
-                a_copy.copy(constant(stage), constant(stage), k);
-                b_copy.copy(constant(stage), constant(stage), k);
+                a_copy.copy(constant(stage), constant(stage), units);
+                b_copy.copy(constant(stage), constant(stage), units);
             }
             commit_async_copies();
         }
@@ -263,7 +276,7 @@ impl MmaSyncGemm {
         // Main loop: while the tensor cores multiply step s, the fragments of step s + 1 are
         // loaded; at the last step of a k-block those are the next one's, which must have arrived
         // for every thread.
-        let steps = tile_k / 16;
+        let steps = DEPTH_BYTES / STEP_BYTES;
         let mut read = constant(0u32);
         let mut write = constant(self.stages - 1);
         a_load.load_matrix(&a_target.slice((All, All, 0)), &a_shared.slice((All, All, 0, read)));
@@ -290,22 +303,17 @@ impl MmaSyncGemm {
                 if step == 0 {
                     let ahead = tile + (self.stages - 1);
                     if ahead < tiles {
-                        a_copy.copy(write, ahead, k);
-                        b_copy.copy(write, ahead, k);
+                        a_copy.copy(write, ahead, units);
+                        b_copy.copy(write, ahead, units);
                     }
                     commit_async_copies();
                     write = self.after(write);
                 }
                 let (a_step, b_step) =
                     (a_registers.slice((All, All, step)), b_registers.slice((All, All, step)));
-                match (&scales, self.bytes) {
-                    (None, None) => gemm(&mma, &mut accumulators, &a_step, &b_step),
-                    (None, Some(ByteOperands { types, .. })) => {
-                        gemm_bytes(&mma, types, &mut accumulators, &a_step, &b_step);
-                    }
-                    (Some(scales), _) => {
-                        scales.multiply(&mma, &mut accumulators, (&a_step, &b_step), step);
-                    }
+                match &scales {
+                    None => gemm(&mma, &mut accumulators, &a_step, &b_step),
+                    Some(scales) => scales.multiply(&mma, &mut accumulators, (&a_step, &b_step), step),
                 }
             }
             if let Some(promoted) = &mut promoted {
@@ -360,6 +368,18 @@ impl MmaSyncGemm {
         }
     }
 
+    /// What memory has of `k` elements of a row: as many, or bytes of two.
+    #[device]
+    fn units(&self, k: Reg<u32>) -> Reg<u32> {
+        if self.types.packing() == 1 { k } else { k / self.types.packing() }
+    }
+
+    /// The same from the start of a row to the start of the next.
+    #[device]
+    pub(crate) fn pitch(&self, k: Reg<u32>) -> Reg<u32> {
+        if self.has_gaps() { (k + (ROW_BYTES - 1)) / ROW_BYTES * ROW_BYTES } else { self.units(k) }
+    }
+
     /// Tiles of a C.
     #[device]
     pub(crate) fn tiles(&self, m: Reg<u32>, n: Reg<u32>) -> Reg<u32> {
@@ -388,30 +408,38 @@ impl MmaSyncGemm {
     }
 }
 
-/// An operand's strip of tiles along k: rows of A, or columns of B, which are called rows here.
+/// The rows of A, or the columns of B, which are called rows here.
+struct Rows {
+    rows: Reg<u32>,
+    k_contiguous: bool,
+    /// Bytes that a copy moves: the contiguous extent is a multiple.
+    vector: u32,
+}
+
+/// An operand's strip of tiles along k.
 struct Strip<T> {
     /// (tile's rows, tile's k, tiles along k).
     tiles: Tensor<T, GlobalSpace>,
     /// The tile's (rows, k).
     tile: (u32, u32),
     k_contiguous: bool,
+    /// Elements that a copy moves.
     vector: u32,
 }
 
-impl<T: MmaSyncOperand> Strip<T> {
-    /// The tiles at `position` of an operand of `rows` by `k`, whose contiguous extent is a
-    /// multiple of `vector`.
+impl<T: Operand> Strip<T> {
+    /// The tiles at `position` of an operand whose rows are `pitch` elements apart.
     fn new(
         pointer: &Global<T>,
-        k_contiguous: bool,
-        (rows, k): (Reg<u32>, Reg<u32>),
-        vector: u32,
+        Rows { rows, k_contiguous, vector }: Rows,
+        pitch: Reg<u32>,
         tile: (u32, u32),
         position: Reg<u32>,
     ) -> Self {
+        let vector = vector / T::BYTES;
         let matrix = match k_contiguous {
-            true => Layout::new((rows, k), (multiple_of(k, vector), 1)),
-            false => Layout::new((rows, k), (1, multiple_of(rows, vector))),
+            true => Layout::new((rows, pitch), (multiple_of(pitch, vector), 1)),
+            false => Layout::new((rows, pitch), (1, multiple_of(rows, vector))),
         };
         let tiles = Tensor::with_layout(*pointer, matrix).local_tile(tile, (position, All));
         Self { tiles, tile, k_contiguous, vector }
@@ -425,9 +453,11 @@ impl<T: MmaSyncOperand> Strip<T> {
     fn stages(&self, stages: u32) -> Tensor<T, SharedSpace> {
         let (rows, k) = self.tile;
         let elements = rows * k;
+        // Elements of a chunk of 16 bytes.
+        let chunk = (16 / T::BYTES).ilog2() as _;
         let (strides, swizzle) = match self.k_contiguous {
-            true => ((k, 1, elements), Swizzle::new(2, 3, 3)),
-            false => ((1, rows, elements), Swizzle::new(3, 3, 4)),
+            true => ((k, 1, elements), Swizzle::new(2, chunk, 3)),
+            false => ((1, rows, elements), Swizzle::new(3, chunk, 4)),
         };
         let memory = dynamic_shared_aligned::<T>(elements * stages, 128);
         Tensor::swizzled(memory, Layout::new((rows, k, stages), strides), swizzle)
@@ -440,21 +470,22 @@ impl<T: MmaSyncOperand> Strip<T> {
     }
 
     /// This thread's copies of the strip's tiles to the stages. `rows_left` of the strip are inside
-    /// the matrix; `exact`: all are, and all of every tile's k. Rows may have `bytes` bytes.
+    /// the matrix; `exact`: all are, and all of every tile's k. `has_gaps`: the end of a row may be in the
+    /// middle of a copy.
     fn copies(
         &self,
         stages: &Tensor<T, SharedSpace>,
         thread: Reg<u32>,
         rows_left: Reg<u32>,
         exact: bool,
-        bytes: Option<Reg<u32>>,
+        has_gaps: bool,
     ) -> StripCopy<T> {
         let (rows, k) = self.tile;
         let vector = self.vector;
-        let atom = match self.vector {
-            8 => "SM80_CP_ASYNC_CACHEGLOBAL<128>",
-            4 => "SM80_CP_ASYNC_CACHEALWAYS<64>",
-            2 => "SM80_CP_ASYNC_CACHEALWAYS<32>",
+        let atom = match vector * T::BYTES {
+            16 => "SM80_CP_ASYNC_CACHEGLOBAL<128>",
+            8 => "SM80_CP_ASYNC_CACHEALWAYS<64>",
+            4 => "SM80_CP_ASYNC_CACHEALWAYS<32>",
             _ => "UniversalCopy<16>",
         };
         let threads = THREADS;
@@ -481,7 +512,7 @@ impl<T: MmaSyncOperand> Strip<T> {
             coordinates,
             row_is_inside,
             exact,
-            bytes,
+            has_gaps,
             vector: self.vector,
             depth: k,
         }
@@ -496,13 +527,13 @@ struct StripCopy<T> {
     coordinates: Coordinates,
     row_is_inside: Vec<Reg<bool>>,
     exact: bool,
-    bytes: Option<Reg<u32>>,
+    has_gaps: bool,
     vector: u32,
     depth: u32,
 }
 
-impl<T: MmaSyncOperand> StripCopy<T> {
-    /// Copies tile `tile` along k to a stage; what is outside the matrix becomes zero.
+impl<T: Operand> StripCopy<T> {
+    /// Copies tile `tile` along a k of as many elements to a stage; what is outside the matrix becomes zero.
     fn copy(&self, stage: Reg<u32>, tile: Reg<u32>, k: Reg<u32>) {
         let to = self.to.slice((All, All, All, stage));
         let from = self.from.slice((All, All, All, tile));
@@ -513,12 +544,12 @@ impl<T: MmaSyncOperand> StripCopy<T> {
         } else {
             let bytes = self.vector * T::BYTES;
             // Of a copy, the bytes before the end of the row.
-            let left = |part: u32| match self.bytes {
-                None => constant(bytes),
-                Some(end) => {
-                    let begin = (tile * self.depth + self.coordinates.column(part)) * T::BYTES;
-                    (end.max(begin) - begin).min(bytes)
+            let left = |part: u32| {
+                if !self.has_gaps {
+                    return constant(bytes);
                 }
+                let begin = tile * self.depth + self.coordinates.column(part);
+                (k.max(begin) - begin).min(bytes)
             };
             let copied = |part: u32| inside(part).select(left(part), 0u32);
             self.copy.copy_async(&to, &from, |part| (!self.exact).then(|| copied(part)));

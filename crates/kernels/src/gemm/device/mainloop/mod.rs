@@ -1,10 +1,10 @@
 //! From operands to accumulators: the loop over k.
 
+pub(crate) mod block_scaled;
+pub mod blockwise;
 pub mod mma_sync;
-pub mod mma_sync_promotion;
-mod mma_sync_scales;
-pub mod promotion;
+mod mma_sync_block_scaled;
+pub mod mma_sync_blockwise;
 pub mod tcgen05;
 pub mod tma;
-pub(crate) mod vector_scales;
 pub mod wgmma;

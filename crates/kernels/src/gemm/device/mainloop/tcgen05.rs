@@ -19,8 +19,8 @@
 //! `.16x256b`: a thread then has the elements that it has of a `wgmma` accumulator, so that
 //! epilogues, stores and reductions are the same.
 //!
-//! With block scales each k-block has accumulators of its own, of which tensor memory holds up to
-//! four. The warpgroup that stores [promotes](super::promotion) them, and releases the stage, whose
+//! With blockwise scales each k-block has accumulators of its own, of which tensor memory holds up to
+//! four. The warpgroup that stores [promotes](super::blockwise) them, and releases the stage, whose
 //! scales it reads.
 
 use warpwright::arch::DataType;
@@ -28,9 +28,8 @@ use warpwright::arch::limits::TENSOR_MEMORY_COLUMNS;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-use super::promotion::StagedScales;
-use super::tma::{Stages, TmaGemm};
-use super::vector_scales::StagedVectorScales;
+use super::block_scaled::StagedScaleFactors;
+use super::tma::TmaGemm;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
 use crate::gemm::device::schedule::slice_of_tensor_memory;
@@ -195,25 +194,19 @@ impl TmaGemm {
         workspace: (&Global<f32>, &Global<u32>),
         epilogue: &dyn Fn(&mut AccumulatorTile),
     ) {
-        let (tile_m, tile_n, tile_k) = self.tile;
+        let (tile_m, tile_n, _) = self.tile;
         let [producer, multiplier, store] = roles(ROLES.map(|registers| warpgroups(1).registers(registers)));
         let cluster = ClusterGrid::new(self.cluster);
         let mut stages = Pipeline::stages(self.stages);
-        let tiles = Stages::<A, B> {
-            a: stages.operand(self.a_tile::<A>()),
-            b: stages.operand(self.b_tile::<B>()),
-            scales: self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages)),
-            vector_scales: self.vector_scales.map(|scaling| {
-                StagedVectorScales::new(scaling, (tile_m, tile_n, tile_k * A::BYTES), &mut stages)
-            }),
-        };
-        let scale_columns = tiles.vector_scales.as_ref().map_or(0, StagedVectorScales::columns);
-        let (most, reader) = match self.scales {
+        let tiles = self.stages::<A, B>(&mut stages);
+        let (blockwise, factors) = (tiles.scales.blockwise(), tiles.scales.factors());
+        let scale_columns = factors.map_or(0, StagedScaleFactors::columns);
+        let (most, reader) = match blockwise {
             None => (MAX_ACCUMULATORS, multiplier),
             Some(_) => (MAX_K_BLOCKS, store),
         };
         let accumulators = Accumulators::allocate(group, most, (tile_n, scale_columns), multiplier);
-        if self.scales.is_some() {
+        if blockwise.is_some() {
             stages.release_by_warps();
         }
         let pipeline = match group {
@@ -222,8 +215,7 @@ impl TmaGemm {
         };
         tensor_fence_after_sync();
         let memory = TensorMemory::at(accumulators.holder);
-        let splitting = (self.stream_k, self.split_k);
-        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
+        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, self.split);
         if producer.leads() {
             problems.prefetch();
         }
@@ -235,7 +227,8 @@ impl TmaGemm {
         let slices = tile_n / slice;
         let reduced = self.reduced_columns(slice);
         let reduction = self
-            .stream_k
+            .split
+            .stream_k()
             .map(|stream_k| Reduction::new(workspace, (1, slices), cluster, (stream_k, reduced)));
 
         if producer.is_mine() {
@@ -252,21 +245,18 @@ impl TmaGemm {
             };
             if multiplies {
                 let mut pipeline = pipeline.consumer();
-                let [a, b] = self.types::<A, B>();
-                let types = TensorCoreTypes { a, b, d: DataType::F32 };
+                let types = TensorCoreTypes { a: self.types.a, b: self.types.b, d: DataType::F32 };
                 let rows = tile_m * group.ctas();
-                let mma = match &tiles.vector_scales {
+                let mma = match factors {
                     None => TensorCoreMma::new(group, types, rows, tile_n),
-                    Some(StagedVectorScales { scales, .. }) => {
-                        TensorCoreMma::block_scaled(group, types, *scales, rows, tile_n)
-                    }
+                    Some(factors) => TensorCoreMma::block_scaled(group, types, factors.scales, rows, tile_n),
                 };
                 let (a, b) = (mma.a_operand(tiles.a.tensor()), mma.b_operand(tiles.b.tensor()));
                 // The tiles multiplied so far, of k-blocks that are promoted.
                 let mut promoted = constant(0u32);
                 for index in 0..scheduler.units {
                     let k_blocks = scheduler.unit(index).k_blocks;
-                    if self.scales.is_some() {
+                    if blockwise.is_some() {
                         for _ in 0..k_blocks {
                             let buffer = accumulators.acquire(promoted);
                             let at = (All, All, pipeline.wait());
@@ -282,7 +272,7 @@ impl TmaGemm {
                             let stage = pipeline.wait();
                             let accumulate = Accumulate::If(k_block.ne(0u32));
                             let (a, b) = (a.slice((All, All, stage)), b.slice((All, All, stage)));
-                            match &tiles.vector_scales {
+                            match factors {
                                 None => mma.issue(product, &a, &b, accumulate),
                                 Some(scales) => {
                                     let to = memory.column(accumulators.count * tile_n);
@@ -318,7 +308,7 @@ impl TmaGemm {
                 None => epilogue(tile),
                 Some(reduction) => reduction.complete(scheduler, unit, slice, tile, epilogue),
             };
-            if let Some(scales) = &tiles.scales {
+            if let Some(scales) = blockwise {
                 let mut pipeline = pipeline.consumer();
                 let width = slice.min(PROMOTED_COLUMNS);
                 let mut values = fragment(width);

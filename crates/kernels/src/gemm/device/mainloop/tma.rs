@@ -6,17 +6,16 @@ use warpwright::lang::tensor::MappedMatrix;
 use warpwright::layout::Error;
 use warpwright::prelude::*;
 
-use super::promotion::{BlockScaling, ScaleSource, StagedScales};
-use super::vector_scales::StagedVectorScales;
+use super::block_scaled::StagedScaleFactors;
+use super::blockwise::{ScaleSource, StagedScales, TileScales};
 use crate::gemm::device::cluster_split::slice_columns;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction;
-use crate::gemm::device::schedule::{CONSUMERS, Schedule, slice_of_tensor_memory};
+use crate::gemm::device::schedule::{CONSUMERS, Schedule, Split, StreamK, slice_of_tensor_memory};
 use crate::gemm::device::scheduler::{TileScheduler, WorkUnit};
 use crate::gemm::device::store::{AccumulatorTile, TmaStore, stored_block};
 use crate::gemm::problem::epilogue::Activation;
-use crate::gemm::problem::narrow::VectorScaling;
-use crate::gemm::problem::types::{GemmOutput, MatrixLayout, Operand};
+use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, Operand};
 
 /// An operand that nothing writes while the predecessor of a launch runs, such as weights: its first
 /// k-blocks are loaded before the predecessor ends.
@@ -28,25 +27,18 @@ pub enum Preload {
     B,
 }
 
-/// How stream-K splits tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StreamK {
-    /// A CTA may have parts of two tiles, and whole tiles.
-    Unequal,
-    /// Every tile is split, and a CTA has a part of one tile.
-    Equal,
-}
-
 /// C = A·B; A is (m, k), B is (k, n), C is (m, n). The accumulators are `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TmaGemm {
+    /// The types and the scales of A and B. The kernel reads block-scaled ones as bytes.
+    pub types: GemmTypes,
     /// The layout of A.
     pub a: MatrixLayout,
     /// The layout of B.
     pub b: MatrixLayout,
     /// The layout of C.
     pub c: MatrixLayout,
-    /// The CTA tile: (m, n, k).
+    /// The CTA tile: (m, n, k), in elements.
     pub tile: (u32, u32, u32),
     /// Where the accumulators are.
     pub schedule: Schedule,
@@ -56,17 +48,13 @@ pub struct TmaGemm {
     pub stages: u32,
     /// Rows of clusters' tiles that are rasterized together, about, so that what they share stays in L2.
     pub raster: u32,
-    /// How tiles of the last waves are split along k, so that all SMs have the same work.
-    pub stream_k: Option<StreamK>,
-    /// CTAs of a cluster that multiply a part of a tile's k each; 1 if none does. They add their
-    /// parts in shared memory: a launch has as many of them as there are tiles.
-    pub split_k: u32,
-    /// The block scales of A and B: the schedule is cooperative, and a k-block is as deep as a
-    /// scale's.
-    pub scales: Option<BlockScaling>,
-    /// The types and the scales of narrow operands, with accumulators in tensor memory: A and B are
-    /// then bytes.
-    pub vector_scales: Option<VectorScaling>,
+    /// How the k of tiles is split among CTAs.
+    pub split: Split,
+    /// With blockwise scales, the sets of accumulators of a consumer: the schedule is cooperative, and
+    /// a k-block is as deep as a scale's.
+    pub accumulator_sets: u32,
+    /// Whether the problems are groups along m: rows of A, or of B where C is the transpose.
+    pub along_m: bool,
     /// The operand that is loaded before the predecessor ends, by `wgmma` kernels.
     pub preload: Option<Preload>,
     /// The function of the gates, if half of the columns of A·B are gates of the others: C has half of
@@ -77,30 +65,53 @@ pub struct TmaGemm {
 impl TmaGemm {
     /// The tile of A in shared memory.
     pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let shape = (self.tile.0, self.tile.2);
-        let tile = match self.vector_scales {
-            Some(scaling) => scaling.tile(shape, scaling.a)?,
-            None if self.a == MatrixLayout::RowMajor => TmaTile::new::<T>(shape, Major::K)?,
-            None => TmaTile::new::<T>(shape, Major::Mn)?,
-        };
+        let tile = self.operand_tile::<T>(self.tile.0, self.a == MatrixLayout::RowMajor, self.types.a)?;
         Ok(tile.sliced(self.cluster.1))
     }
 
     /// The tile of B in shared memory, as (n, k); of a pair of CTAs, its part.
     pub fn b_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
-        let pair = self.schedule.pair();
-        let shape = (self.tile.1 / pair, self.tile.2);
-        let tile = match self.vector_scales {
-            Some(scaling) => scaling.tile(shape, scaling.b)?,
-            None if self.b == MatrixLayout::ColumnMajor => TmaTile::new::<T>(shape, Major::K)?,
-            None => TmaTile::new::<T>(shape, Major::Mn)?,
-        };
+        let (pair, k_contiguous) = (self.schedule.pair(), self.b == MatrixLayout::ColumnMajor);
+        let tile = self.operand_tile::<T>(self.tile.1 / pair, k_contiguous, self.types.b)?;
         Ok(tile.sliced(self.cluster.0 / pair))
     }
 
-    /// The types of A's and B's elements.
-    pub(super) fn types<A: Operand, B: Operand>(&self) -> [DataType; 2] {
-        self.vector_scales.map_or([A::DATA_TYPE, B::DATA_TYPE], |scaling| [scaling.a, scaling.b])
+    /// A tile of elements of a type: where it is block-scaled, `T` is a byte, of one element of 6 or 8
+    /// bits or of two of 4.
+    fn operand_tile<T: Operand>(
+        &self,
+        rows: u32,
+        k_contiguous: bool,
+        data_type: DataType,
+    ) -> Result<TmaTile, Error> {
+        match data_type.bits() {
+            0..8 if self.types.packing() == 1 => TmaTile::unpacked((rows, self.tile.2), data_type),
+            _ => TmaTile::new::<T>(
+                (rows, self.tile.2 / self.types.packing()),
+                if k_contiguous { Major::K } else { Major::Mn },
+            ),
+        }
+    }
+
+    /// The blockwise scales of A's and B's tiles.
+    pub(crate) fn tile_scales(&self) -> Option<[TileScales; 2]> {
+        let (a, b) = self.types.scaling.granularities()?;
+        let of = |granularity, c| TileScales { granularity, any_row: self.along_m && self.c == c };
+        Some([of(a, MatrixLayout::RowMajor), of(b, MatrixLayout::ColumnMajor)])
+    }
+
+    /// The tiles of the operands and of their scales in the stages of a pipeline.
+    #[track_caller]
+    pub(super) fn stages<A: Operand, B: Operand>(&self, stages: &mut PipelineStages) -> Stages<A, B> {
+        let (a, b) = (stages.operand(self.a_tile::<A>()), stages.operand(self.b_tile::<B>()));
+        let scales = match (self.tile_scales(), self.types.scaling.factors()) {
+            (Some(scales), _) => StagedScaling::Blockwise(StagedScales::new(scales, self.tile, stages)),
+            (None, Some(factors)) => {
+                StagedScaling::BlockScaled(StagedScaleFactors::new(factors, self.tile, stages))
+            }
+            (None, None) => StagedScaling::None,
+        };
+        Stages { a, b, scales }
     }
 
     /// The box of C that a warpgroup stores at once.
@@ -124,10 +135,10 @@ impl TmaGemm {
     fn stored_block(&self) -> (u32, u32) {
         let columns = match self.schedule.group() {
             Some(_) => slice_of_tensor_memory(self.tile.1),
-            None => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split_k),
+            None => slice_columns((self.tile.0, self.tile.1), self.schedule, self.split.split_k()),
         };
-        let columns = match self.stream_k {
-            Some(StreamK::Equal) => self.reduced_columns(columns),
+        let columns = match self.split {
+            Split::StreamK(StreamK::Equal) => self.reduced_columns(columns),
             _ => columns,
         };
         stored_block(columns, self.c, self.gate.is_some())
@@ -138,8 +149,26 @@ impl TmaGemm {
 pub(super) struct Stages<A, B> {
     pub(super) a: StagedOperand<A>,
     pub(super) b: StagedOperand<B>,
-    pub(super) scales: Option<StagedScales>,
-    pub(super) vector_scales: Option<StagedVectorScales>,
+    pub(super) scales: StagedScaling,
+}
+
+/// The scales in the stages.
+pub(super) enum StagedScaling {
+    None,
+    Blockwise(StagedScales),
+    BlockScaled(StagedScaleFactors),
+}
+
+impl StagedScaling {
+    /// The blockwise ones.
+    pub(super) fn blockwise(&self) -> Option<&StagedScales> {
+        if let Self::Blockwise(scales) = self { Some(scales) } else { None }
+    }
+
+    /// The ones of block-scaled operands.
+    pub(super) fn factors(&self) -> Option<&StagedScaleFactors> {
+        if let Self::BlockScaled(scales) = self { Some(scales) } else { None }
+    }
 }
 
 #[device]
@@ -228,7 +257,8 @@ struct UnitLoads<'l, A, B> {
     row: Reg<u32>,
     column: Reg<u32>,
     own_column: Reg<u32>,
-    tile_k: u32,
+    /// What TMA counts of k in a k-block: elements, or bytes of two.
+    units: u32,
     is_pair: bool,
     matrices: (MappedMatrix, MappedMatrix),
     scales: Option<ScaleSource<'l>>,
@@ -244,7 +274,7 @@ impl<'l, A: Operand, B: Operand> UnitLoads<'l, A, B> {
         cluster: ClusterGrid,
     ) -> Self {
         let is_pair = gemm.schedule.group() == Some(CtaGroup::Two);
-        let scales = stages.scales.as_ref();
+        let scales = stages.scales.blockwise();
         Self {
             stages,
             problems,
@@ -253,7 +283,7 @@ impl<'l, A: Operand, B: Operand> UnitLoads<'l, A, B> {
             row,
             column,
             own_column: if is_pair { column + cluster.m() * (gemm.tile.1 / 2) } else { column },
-            tile_k: gemm.tile.2,
+            units: gemm.tile.2 / gemm.types.packing(),
             is_pair,
             matrices: problems.operands(unit.problem),
             scales: scales.map(|scales| scales.of(problems, unit.problem, (row, column))),
@@ -264,7 +294,7 @@ impl<'l, A: Operand, B: Operand> UnitLoads<'l, A, B> {
     #[track_caller]
     fn at(&self, k_block: Reg<u32>) -> [Vec<TileLoad>; 2] {
         let Self { stages, cluster, matrices: (a, b), .. } = self;
-        let k = k_block * self.tile_k;
+        let k = k_block * self.units;
         let multicast_b = if self.is_pair { None } else { cluster.multicast_b() };
         let mut of_a = vec![stages.a.load(*a, (self.row, k), cluster.multicast_a())];
         let mut of_b = vec![stages.b.load(*b, (self.own_column, k), multicast_b)];
@@ -272,7 +302,7 @@ impl<'l, A: Operand, B: Operand> UnitLoads<'l, A, B> {
             of_a.push(scales.load_a(k_block));
             of_b.push(scales.load_b(k_block));
         }
-        if let Some(scales) = &stages.vector_scales {
+        if let Some(scales) = stages.scales.factors() {
             let tile = (self.row, self.column);
             let [a, b] = scales.loads(self.problems, self.unit.problem, tile, k_block);
             of_a.push(a);

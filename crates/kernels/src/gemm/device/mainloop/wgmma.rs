@@ -14,20 +14,20 @@
 //! ```
 //!
 //! Pingpong consumers compute a tile each: one is in its epilogue while the other is in its main
-//! loop. Operands with block scales have these next to the tiles in each stage, and their k-blocks
-//! are [promoted](super::promotion).
+//! loop. Operands with blockwise scales have these next to the tiles in each stage, and their k-blocks
+//! are [promoted](super::blockwise).
 
 use warpwright::arch::DataType;
 use warpwright::layout::Error;
 use warpwright::layout::atom::{MmaAtom, Types};
 use warpwright::prelude::*;
 
-use super::promotion::{Promotion, StagedScales};
-use super::tma::{Stages, TmaGemm};
+use super::blockwise::Promotion;
+use super::tma::TmaGemm;
 use crate::gemm::device::cluster_split::ClusterSplit;
 use crate::gemm::device::problems::Problems;
 use crate::gemm::device::reduction::Reduction;
-use crate::gemm::device::schedule::{CONSUMERS, Schedule};
+use crate::gemm::device::schedule::{CONSUMERS, Schedule, Split};
 use crate::gemm::device::scheduler::TileScheduler;
 use crate::gemm::device::store::AccumulatorTile;
 use crate::gemm::problem::types::Operand;
@@ -42,7 +42,7 @@ impl TmaGemm {
     /// the registers is enough.
     fn role_sizes(&self) -> [RoleSize; 2] {
         let (producer, consumer) = (warpgroups(1), warpgroups(CONSUMERS));
-        let sets = self.scales.map_or(1, |scales| 1 + scales.accumulator_sets);
+        let sets = self.types.scaling.granularities().map_or(1, |_| 1 + self.accumulator_sets);
         match sets * self.tile.0 * self.tile.1 / (128 * self.schedule.cooperating()) {
             ..=128 => [producer, consumer],
             _ => [producer.registers(40), consumer.registers(232)],
@@ -64,15 +64,13 @@ impl TmaGemm {
         let [producer, consumer] = roles(self.role_sizes());
         let cluster = ClusterGrid::new(self.cluster);
         let mut stages = Pipeline::stages(self.stages);
-        let tiles = Stages::<A, B> {
-            a: stages.operand(self.a_tile::<A>()),
-            b: stages.operand(self.b_tile::<B>()),
-            scales: self.scales.map(|scales| StagedScales::new(scales, self.tile, &mut stages)),
-            vector_scales: None,
+        let tiles = self.stages::<A, B>(&mut stages);
+        let cluster_split = match self.split {
+            Split::SplitK(ctas) => Some(ClusterSplit::new((tile_m, tile_n), CONSUMERS, ctas)),
+            _ => None,
         };
-        let cluster_split =
-            (self.split_k != 1).then(|| ClusterSplit::new((tile_m, tile_n), CONSUMERS, self.split_k));
-        if self.scales.is_some() {
+        let blockwise = tiles.scales.blockwise();
+        if blockwise.is_some() {
             // Threads read the scales.
             stages.release_by_warps();
         }
@@ -80,8 +78,7 @@ impl TmaGemm {
         if let Some(split) = cluster_split {
             split.begin();
         }
-        let splitting = (self.stream_k, self.split_k);
-        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, splitting);
+        let mut scheduler = TileScheduler::new(cluster, self.tile, self.raster, problems, self.split);
         if producer.leads() {
             problems.prefetch();
         }
@@ -93,7 +90,8 @@ impl TmaGemm {
         }
         let slice = self.reduced_columns(tile_n);
         let reduction = self
-            .stream_k
+            .split
+            .stream_k()
             .map(|stream_k| Reduction::new(workspace, (CONSUMERS, cooperating), cluster, (stream_k, slice)));
 
         if producer.is_mine() {
@@ -121,7 +119,8 @@ impl TmaGemm {
             let thread = mma.thread(consumer.thread() % (cooperating * 128));
             let mut accumulators: Fragment<f32> = thread.c_fragment((tile_m, tile_n));
             accumulators.clear();
-            let mut promotion = tiles.scales.map(|scales| Promotion::new(scales, &mma, &thread, self.tile));
+            let mut promotion = blockwise
+                .map(|scales| Promotion::new(scales, self.accumulator_sets, &mma, &thread, self.tile));
             let leads = consumer.leads_warpgroup();
             let tile_of = |unit, (row, column), accumulators: &Fragment<f32>| {
                 let at = (row + rank * 64, column);

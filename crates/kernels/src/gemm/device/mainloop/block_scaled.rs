@@ -1,4 +1,4 @@
-//! Scales of 16 or 32 elements along k in the pipeline, and their copies to tensor memory.
+//! Block-scaled operands: scales of 16 or 32 elements along k in the pipeline, and their copies to tensor memory.
 //!
 //! ```text
 //! a stage: 128 bytes of k of A and B            tensor memory, beside the accumulators
@@ -17,7 +17,7 @@ use warpwright::layout::Error;
 use warpwright::prelude::*;
 
 use crate::gemm::device::problems::Problems;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
+use crate::gemm::problem::scales::{SCALE_TILE, ScaleFactors};
 
 /// Columns of tensor memory of a tile of scales.
 const TILE_COLUMNS: u32 = 4;
@@ -25,17 +25,17 @@ const TILE_COLUMNS: u32 = 4;
 /// Elements of a tile of scales as TMA loads them: 64 bits, so that a box of four tiles has 256.
 pub(crate) const TILE_WORDS: u32 = SCALE_BYTES / 8;
 
-/// The tile of scales that a stage has for `rows` rows and `bytes` bytes of k, as TMA loads it.
+/// The tile of scales that a stage has for `rows` rows and that k, as TMA loads it.
 ///
 /// # Errors
 /// A row of tiles has more than 256 words.
-pub(crate) fn scales_of_stage(scaling: VectorScaling, rows: u32, bytes: u32) -> Result<TmaTile, Error> {
-    let tiles = scaling.tiles(bytes);
+pub(crate) fn scales_of_stage(factors: ScaleFactors, rows: u32, k: u32) -> Result<TmaTile, Error> {
+    let tiles = factors.tiles(k);
     TmaTile::dense::<u64>((rows.div_ceil(SCALE_TILE.0), tiles * TILE_WORDS), Major::K)
 }
 
 /// The scales of A's and B's tiles in the stages.
-pub(super) struct StagedVectorScales {
+pub(super) struct StagedScaleFactors {
     a: StagedOperand<u64>,
     b: StagedOperand<u64>,
     pub(super) scales: MmaScales,
@@ -45,19 +45,19 @@ pub(super) struct StagedVectorScales {
     across: u32,
 }
 
-impl StagedVectorScales {
-    /// For tiles of that shape, whose k is in bytes.
+impl StagedScaleFactors {
+    /// For tiles of that shape.
     #[track_caller]
     pub(super) fn new(
-        scaling: VectorScaling,
-        (tile_m, tile_n, bytes): (u32, u32, u32),
+        factors: ScaleFactors,
+        (tile_m, tile_n, tile_k): (u32, u32, u32),
         stages: &mut PipelineStages,
     ) -> Self {
         Self {
-            a: stages.operand(scales_of_stage(scaling, tile_m, bytes)),
-            b: stages.operand(scales_of_stage(scaling, tile_n, bytes)),
-            scales: scaling.scales.mma(),
-            tiles: scaling.tiles(bytes),
+            a: stages.operand(scales_of_stage(factors, tile_m, tile_k)),
+            b: stages.operand(scales_of_stage(factors, tile_n, tile_k)),
+            scales: factors.mma(),
+            tiles: factors.tiles(tile_k),
             across: tile_n / SCALE_TILE.0,
         }
     }

@@ -1,4 +1,4 @@
-//! Scales of 16 or 32 elements along k for `mma.sync`, in registers.
+//! Block-scaled operands for `mma.sync`: scales of 16 or 32 elements along k, in registers.
 //!
 //! ```text
 //! a register           the four scales of a row of a tile of scales, as memory has them
@@ -13,14 +13,11 @@ use warpwright::arch::DataType;
 use warpwright::lang::tensor::{BlockScaledMma, gemm_block_scaled};
 use warpwright::prelude::*;
 
-use super::mma_sync::DEPTH;
-use crate::gemm::problem::narrow::{SCALE_TILE, VectorScaling};
+use super::mma_sync::{MmaSyncGemm, MmaSyncOperand};
+use crate::gemm::problem::scales::{SCALE_TILE, ScaleFactors};
 
 /// Words of a tile of scales: a row of it is a word.
 const TILE_WORDS: u32 = SCALE_TILE.0;
-
-/// Bytes of a k-tile.
-const DEPTH_BYTES: u32 = 2 * DEPTH;
 
 /// The scales of A and B.
 pub(super) struct RegisterScales {
@@ -30,23 +27,24 @@ pub(super) struct RegisterScales {
 }
 
 impl RegisterScales {
-    /// The scales of this thread's rows of the tile at (row, column) of C; `k` counts 16 bits.
+    /// The scales of this thread's rows of the tile at (row, column) of C.
     #[track_caller]
-    pub(super) fn new(
-        scaling: VectorScaling,
-        [a, b]: [Global<u32>; 2],
+    pub(super) fn new<A: Element, B: Element>(
+        gemm: &MmaSyncGemm,
+        factors: ScaleFactors,
+        (a, b): (&MmaSyncOperand<A>, &MmaSyncOperand<B>),
         part: &ThreadMma,
-        tile: (u32, u32),
         at: (Reg<u32>, Reg<u32>),
-        k: Reg<u32>,
     ) -> Self {
-        let types = TensorCoreTypes { a: scaling.a, b: scaling.b, d: DataType::F32 };
-        let mma = BlockScaledMma::new(types, scaling.scales.mma());
-        let rows = Rows::new(part, tile);
-        let of = |operand: Global<u32>, rows: Vec<Reg<u32>>, first: Reg<u32>| {
-            OperandScales::new(scaling, operand, rows.into_iter().map(|row| first + row).collect(), k)
+        let types = TensorCoreTypes { a: gemm.types.a, b: gemm.types.b, d: DataType::F32 };
+        let mma = BlockScaledMma::new(types, factors.mma());
+        let rows = Rows::new(gemm, part);
+        // Registers that a row has of a k-tile; 0 for half of one.
+        let of_row = gemm.tile.2 / (factors.block() * SCALE_TILE.1);
+        let of = |scales: Global<u32>, tiles: Reg<u32>, rows: Vec<Reg<u32>>, first: Reg<u32>| {
+            OperandScales::new(of_row, scales, tiles, rows.into_iter().map(|row| first + row).collect())
         };
-        Self { mma, a: of(a, rows.of_a(), at.0), b: of(b, rows.of_b(), at.1) }
+        Self { mma, a: of(a.scales, a.pitch, rows.of_a(), at.0), b: of(b.scales, b.pitch, rows.of_b(), at.1) }
     }
 
     /// Starts the loads of k-tile `tile`.
@@ -93,8 +91,8 @@ const VALUES: u32 = 4;
 
 impl Rows {
     #[track_caller]
-    fn new(part: &ThreadMma, tile: (u32, u32)) -> Self {
-        let (along_m, along_n) = super::mma_sync::WARPS;
+    fn new(gemm: &MmaSyncGemm, part: &ThreadMma) -> Self {
+        let (tile, (along_m, along_n)) = ((gemm.tile.0, gemm.tile.1), gemm.warps());
         let repetitions = (tile.0 / (ATOM.0 * along_m), tile.1 / (ATOM.1 * along_n));
         Self { coordinates: part.c_coordinates(tile), repetitions, lane: lane_id() }
     }
@@ -136,9 +134,7 @@ struct OperandScales {
 
 impl OperandScales {
     #[track_caller]
-    fn new(scaling: VectorScaling, scales: Global<u32>, rows: Vec<Reg<u32>>, k: Reg<u32>) -> Self {
-        let (of_bytes, of_row) = (scaling.bytes_of_tile(), DEPTH_BYTES / scaling.bytes_of_tile());
-        let tiles = (k * 2u32 + (of_bytes - 1)) / of_bytes;
+    fn new(of_row: u32, scales: Global<u32>, tiles: Reg<u32>, rows: Vec<Reg<u32>>) -> Self {
         let words = rows.len() as u32 * of_row.max(1);
         let registers = || {
             let layout = Layout::column_major(words).expect("a vector");

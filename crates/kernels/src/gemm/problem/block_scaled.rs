@@ -1,5 +1,5 @@
-//! Operands of 8, 6 or 4 bits with a scale for every 16 or 32 elements along k, which Blackwell's
-//! tensor cores apply: MXFP8, MXFP6, MXFP4 and NVFP4.
+//! Block-scaled operands: 8, 6 or 4 bits with a scale for every 16 or 32 elements along k, which
+//! Blackwell's tensor cores apply: MXFP8, MXFP6, MXFP4 and NVFP4.
 //!
 //! ```text
 //! format    element        block   scale          two operands
@@ -22,10 +22,12 @@
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::arch::DataType;
-use warpwright::lang::tensor::{BlockScales as MmaScales, SCALE_BYTES, TmaTile};
-use warpwright::layout::Error;
-use warpwright::layout::atom::Major;
+use warpwright::lang::tensor::SCALE_BYTES;
 use warpwright::runtime::Buffer;
+
+use super::error::GemmError;
+use super::operands::{OperandArgument, OperandBuffer, OperandScales};
+use super::scales::{SCALE_TILE, ScaleFactors, Scaling};
 
 /// Rows have a multiple of this many elements, zeros behind the last: they are multiples of 16
 /// bytes.
@@ -34,87 +36,20 @@ const ROW: u32 = 32;
 /// The same of elements of 6 bits: TMA unpacks 128 at once.
 const UNPACKED_ROW: u32 = 128;
 
-/// Rows of a tile of scales, and blocks along k.
-pub(crate) const SCALE_TILE: (u32, u32) = (128, 4);
-
-/// The scales of a narrow format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum VectorScales {
-    /// A power of two (ue8m0) for 32 elements.
-    Vec32Ue8m0,
-    /// A positive e4m3 for 16 elements.
-    Vec16Ue4m3,
+/// The k that is multiplied of rows of `k` elements: the zeros behind the last are elements, too.
+pub(crate) fn padded_k(k: u32) -> u32 {
+    k.next_multiple_of(ROW)
 }
 
-impl VectorScales {
-    /// Elements along k that share a scale.
-    pub fn block(self) -> u32 {
-        self.mma().block
-    }
-
-    /// The scales as the MMA has them.
-    pub(crate) fn mma(self) -> MmaScales {
-        match self {
-            Self::Vec32Ue8m0 => MmaScales::MX,
-            Self::Vec16Ue4m3 => MmaScales::NVFP4,
-        }
-    }
-}
-
-/// How the tensor cores multiply two narrow operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VectorScaling {
-    /// The type of A's elements.
-    pub a: DataType,
-    /// The type of B's elements.
-    pub b: DataType,
-    /// The scales of both.
-    pub scales: VectorScales,
-}
-
-impl VectorScaling {
-    /// Whether shared memory has two elements in a byte: those of 4 bits. Of 6 bits, it has one.
-    fn is_packed(self) -> bool {
-        (self.a, self.b) == (DataType::E2m1, DataType::E2m1)
-    }
-
-    /// Bytes of shared memory along k that a tile of scales is for.
-    pub(crate) fn bytes_of_tile(self) -> u32 {
-        let elements = self.scales.block() * SCALE_TILE.1;
-        if self.is_packed() { elements / 2 } else { elements }
-    }
-
-    /// Tiles of scales along a k of `bytes` bytes of shared memory.
-    pub(crate) fn tiles(self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.bytes_of_tile())
-    }
-
-    /// The extent along k of a row in global memory, for a k of `bytes` bytes of shared memory.
-    pub(crate) fn row(self, bytes: u32, data_type: DataType) -> u32 {
-        if self.is_packed() { bytes } else { padded_row(bytes, data_type) }
-    }
-
-    /// The tile of an operand, whose extent along k is in bytes.
-    ///
-    /// # Errors
-    /// As [`TmaTile::new`].
-    pub(crate) fn tile(self, shape: (u32, u32), data_type: DataType) -> Result<TmaTile, Error> {
-        match data_type.bits() {
-            0..8 if !self.is_packed() => TmaTile::unpacked(shape, data_type),
-            _ => TmaTile::new::<u8>(shape, Major::K),
-        }
-    }
-}
-
-/// Elements of a row of `k` elements with its padding.
-fn padded_row(k: u32, data_type: DataType) -> u32 {
+/// Elements of a row of `k` elements in memory, its padding included.
+pub(crate) fn row_elements(k: u32, data_type: DataType) -> u32 {
     k.next_multiple_of(if data_type.bits() == 6 { UNPACKED_ROW } else { ROW })
 }
 
 /// A format of elements and scales.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
-pub enum NarrowFormat {
+pub enum BlockScaledFormat {
     /// MXFP8 of e4m3.
     #[default]
     #[strum(serialize = "mxfp8")]
@@ -134,7 +69,7 @@ pub enum NarrowFormat {
     Nvfp4,
 }
 
-impl NarrowFormat {
+impl BlockScaledFormat {
     /// The type of the elements.
     pub fn data_type(self) -> DataType {
         match self {
@@ -159,10 +94,10 @@ impl NarrowFormat {
     }
 
     /// The scales.
-    pub fn scales(self) -> VectorScales {
+    pub fn scales(self) -> ScaleFactors {
         match self {
-            Self::Nvfp4 => VectorScales::Vec16Ue4m3,
-            _ => VectorScales::Vec32Ue8m0,
+            Self::Nvfp4 => ScaleFactors::Vec16Ue4m3,
+            _ => ScaleFactors::Vec32Ue8m0,
         }
     }
 
@@ -173,7 +108,7 @@ impl NarrowFormat {
 
     /// Elements of a row, its padding included.
     pub fn row_elements(self, k: u32) -> u32 {
-        padded_row(k, self.data_type())
+        row_elements(k, self.data_type())
     }
 
     /// Bytes of a row.
@@ -181,60 +116,58 @@ impl NarrowFormat {
         self.row_elements(k) / 8 * self.data_type().bits()
     }
 
-    /// The extent of a row in tensor maps, where two elements of 4 bits are a byte.
-    pub(crate) fn row_extent(self, k: u32) -> u32 {
-        let elements = self.row_elements(k);
-        if self.data_type().bits() == 4 { elements / 2 } else { elements }
-    }
-
-    /// Bytes of shared memory of a row that the tensor cores read.
-    pub(crate) fn staged_bytes(self, k: u32) -> u32 {
-        let elements = k.next_multiple_of(ROW);
-        if self.data_type().bits() == 4 { elements / 2 } else { elements }
-    }
-
     /// Bytes of the scales of a matrix (rows, k), padding included.
     ///
     /// ```
-    /// use warpwright_kernels::gemm::problem::narrow::NarrowFormat;
+    /// use warpwright_kernels::gemm::problem::block_scaled::BlockScaledFormat;
     ///
-    /// assert_eq!(NarrowFormat::Mxfp8E4m3.scale_bytes((130, 160)), 2 * 2 * 512);
-    /// assert_eq!(NarrowFormat::Nvfp4.scale_bytes((128, 64)), 512);
+    /// assert_eq!(BlockScaledFormat::Mxfp8E4m3.scale_bytes((130, 160)), 2 * 2 * 512);
+    /// assert_eq!(BlockScaledFormat::Nvfp4.scale_bytes((128, 64)), 512);
     /// ```
     pub fn scale_bytes(self, (rows, k): (u32, u32)) -> usize {
-        rows.div_ceil(SCALE_TILE.0) as usize * self.scale_tiles(k) as usize * SCALE_BYTES as usize
-    }
-
-    /// Tiles of scales along k.
-    fn scale_tiles(self, k: u32) -> u32 {
-        k.div_ceil(self.scales().block() * SCALE_TILE.1)
+        rows.div_ceil(SCALE_TILE.0) as usize * self.scales().tiles(k) as usize * SCALE_BYTES as usize
     }
 
     /// The index of the scale of a row and a block along k, in a matrix of that k.
     pub fn scale_index(self, (row, block): (u32, u32), k: u32) -> usize {
-        let tiles_above = (row / SCALE_TILE.0) as usize * self.scale_tiles(k) as usize;
+        let tiles_above = (row / SCALE_TILE.0) as usize * self.scales().tiles(k) as usize;
         let tile = tiles_above + (block / SCALE_TILE.1) as usize;
         let row = row % SCALE_TILE.0;
         tile * SCALE_BYTES as usize + (row % 32 * 16 + row / 32 * 4 + block % SCALE_TILE.1) as usize
     }
 
-    /// Whether the tensor cores multiply the two.
-    pub(crate) fn multiplies(self, other: Self) -> bool {
-        let (a, b) = (self.data_type(), other.data_type());
-        self.scales() == other.scales() && (a.bits() == 4) == (b.bits() == 4)
+    /// How the tensor cores scale an A of this format and a B of another, if they multiply the two.
+    pub(crate) fn scaling(self, b: Self) -> Result<Scaling, GemmError> {
+        let is_packed = |format: Self| format.data_type().bits() == 4;
+        if self.scales() != b.scales() || is_packed(self) != is_packed(b) {
+            return Err(GemmError::BlockScaledFormats { a: self.name(), b: b.name() });
+        }
+        Ok(Scaling::BlockScaled(self.scales()))
     }
 }
 
-/// An operand of a narrow format on a device.
+/// A block-scaled operand on a device, as [`Operations::gemm`](crate::operations::Operations::gemm)
+/// takes it.
 #[derive(Clone, Copy)]
-pub struct Narrow<'a> {
+pub struct BlockScaled<'a> {
     /// The format.
-    pub format: NarrowFormat,
-    /// The elements: [`NarrowFormat::value_bytes`].
+    pub format: BlockScaledFormat,
+    /// The elements: [`BlockScaledFormat::value_bytes`].
     pub values: &'a Buffer<u8>,
-    /// The scales: [`NarrowFormat::scale_bytes`]. Those of rows and blocks outside the matrix are
+    /// The scales: [`BlockScaledFormat::scale_bytes`]. Those of rows and blocks outside the matrix are
     /// finite, such as the zeros that [`quantize`](crate::operations::Operations::quantize) writes.
     pub scales: &'a Buffer<u8>,
+}
+
+impl OperandArgument for BlockScaled<'_> {
+    type Element = u8;
+    type Scales = BlockScaledFormat;
+
+    fn operand(&self) -> OperandBuffer<'_> {
+        let scales = OperandScales::BlockScaled(self.format);
+        let data_type = self.format.data_type();
+        OperandBuffer { data_type, values: self.values, scales: Some((scales, self.scales)) }
+    }
 }
 
 #[cfg(test)]
@@ -247,9 +180,12 @@ mod tests {
     /// copies.
     #[test]
     fn scales_are_where_the_tensor_cores_read_them() {
-        for format in
-            [NarrowFormat::Mxfp8E4m3, NarrowFormat::Mxfp6E2m3, NarrowFormat::Mxfp4, NarrowFormat::Nvfp4]
-        {
+        for format in [
+            BlockScaledFormat::Mxfp8E4m3,
+            BlockScaledFormat::Mxfp6E2m3,
+            BlockScaledFormat::Mxfp4,
+            BlockScaledFormat::Nvfp4,
+        ] {
             let (rows, k) = (259u32, 160);
             let block = format.scales().block();
             let tile = scale_tile(block.into()).expect("a tile");

@@ -1,4 +1,4 @@
-//! Operands with block scales: C = Σ over blocks of k of (A·B of the block) · scales.
+//! Operands with blockwise scales: C = Σ over blocks of k of (A·B of the block) · scales.
 //!
 //! ```text
 //! k              0..128              128..256            ..
@@ -19,26 +19,14 @@ use crate::gemm::device::problems::Problems;
 use crate::gemm::device::store::AccumulatorTile;
 use crate::gemm::problem::scales::{BLOCK, Granularity, SCALES_PER_16_BYTES};
 
-/// The block scales of a kernel's A and B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BlockScaling {
-    /// The scales of A.
-    pub a: TileScales,
-    /// The scales of B.
-    pub b: TileScales,
-    /// Sets of accumulators in a consumer's registers: 2 multiply one k-block while another is
-    /// promoted.
-    pub accumulator_sets: u32,
-}
-
 /// The scales of an operand's tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TileScales {
+#[derive(Clone, Copy)]
+pub(crate) struct TileScales {
     /// The elements that share a scale.
-    pub granularity: Granularity,
+    pub(crate) granularity: Granularity,
     /// Whether tiles begin at any row of the operand, as those of groups along m do, or at
     /// multiples of 8.
-    pub any_row: bool,
+    pub(crate) any_row: bool,
 }
 
 /// Scales of a stage are at least this many: tiles in shared memory are multiples of 128 bytes.
@@ -65,7 +53,6 @@ impl TileScales {
 pub(crate) struct StagedScales {
     a: StagedOperandScales,
     b: StagedOperandScales,
-    accumulator_sets: u32,
 }
 
 /// The scales of one operand's tiles in the stages.
@@ -87,14 +74,13 @@ pub(crate) struct ScaledRows {
 
 impl StagedScales {
     #[track_caller]
-    pub(crate) fn new(scales: BlockScaling, tile: (u32, u32, u32), stages: &mut PipelineStages) -> Self {
+    pub(crate) fn new([a, b]: [TileScales; 2], tile: (u32, u32, u32), stages: &mut PipelineStages) -> Self {
         let mut of = |scales: TileScales, rows: u32| StagedOperandScales {
             scales,
             tiles: stages.operand(scales.tile(rows)),
             rows,
         };
-        let BlockScaling { a, b, accumulator_sets } = scales;
-        Self { a: of(a, tile.0), b: of(b, tile.1), accumulator_sets }
+        Self { a: of(a, tile.0), b: of(b, tile.1) }
     }
 
     /// The scaled rows of A and B of the tile at (row, column) of a problem.
@@ -187,22 +173,23 @@ impl StagedOperandScales {
 }
 
 /// A consumer's accumulators of single k-blocks, and their scales.
-pub(crate) struct Promotion {
+pub(crate) struct Promotion<'s> {
     mma: TiledMma,
-    pub(crate) scales: StagedScales,
+    pub(crate) scales: &'s StagedScales,
     sets: Vec<Fragment<f32>>,
 }
 
 #[device]
-impl Promotion {
+impl<'s> Promotion<'s> {
+    /// With `sets` sets of accumulators: 2 multiply one k-block while another is promoted.
     pub(crate) fn new(
-        scales: StagedScales,
+        scales: &'s StagedScales,
+        sets: u32,
         mma: &TiledMma,
         thread: &ThreadMma,
         tile: (u32, u32, u32),
     ) -> Self {
-        let mut sets: Vec<Fragment<f32>> =
-            (0..scales.accumulator_sets).map(|_| thread.c_fragment((tile.0, tile.1))).collect();
+        let mut sets: Vec<Fragment<f32>> = (0..sets).map(|_| thread.c_fragment((tile.0, tile.1))).collect();
         for set in &mut sets {
             set.clear();
         }

@@ -1,47 +1,26 @@
-//! Operands of 8 bits for `mma.sync`, with block scales or without.
+//! Blockwise scales for `mma.sync`.
 //!
 //! ```text
-//! k-tiles of 64 bytes   0        1        2        3 ..
-//! accumulators          from zero         from zero         32 bytes of k an instruction, f32
-//! totals                  + acc · sa · sb   + acc · sa · sb   f32, in the same thread's registers
+//! k-tiles of 64 elements   0        1        2        3 ..
+//! accumulators             from zero         from zero         32 of k an instruction, f32
+//! totals                     + acc · sa · sb   + acc · sa · sb   f32, in the same thread's registers
 //! ```
 //!
 //! The scales of a block of k are loaded while its first k-tile is multiplied.
 
-use warpwright::arch::DataType;
 use warpwright::prelude::*;
 
-use super::mma_sync::{DEPTH, MmaSyncGemm};
+use super::mma_sync::{DEPTH_BYTES, MmaSyncGemm, MmaSyncOperand};
 use crate::gemm::problem::scales::{BLOCK, Granularities, Granularity};
 
-/// K-tiles of a block of scales.
-const BLOCK_TILES: u32 = BLOCK / (2 * DEPTH);
-
-/// Operands of 8 bits, which the kernel moves as pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ByteOperands {
-    /// The types of A and of B.
-    pub types: [DataType; 2],
-    /// The granularities of their block scales.
-    pub scales: Option<Granularities>,
-    /// Whether a tile of A begins at any row of the operand, as those of groups along m do.
-    pub any_row: bool,
-}
-
-/// The block scales of an operand in global memory.
-#[derive(Clone, Copy, DeviceValue)]
-pub(crate) struct GlobalScales {
-    /// The first.
-    pub(crate) scales: Global<f32>,
-    /// Scales from one block of k to the next.
-    pub(crate) pitch: Reg<u32>,
-    /// Rows of the operand before the problem's.
-    pub(crate) before: Reg<u32>,
-}
+/// K-tiles of a block of scales: elements are bytes.
+const BLOCK_TILES: u32 = BLOCK / DEPTH_BYTES;
 
 /// The scales of a thread's rows of A or columns of B.
 struct ThreadScales {
-    from: GlobalScales,
+    scales: Global<f32>,
+    /// Scales from one block of k to the next.
+    pitch: Reg<u32>,
     /// The index of each in a block of k.
     indices: Vec<Reg<u32>>,
     values: Fragment<f32>,
@@ -49,20 +28,28 @@ struct ThreadScales {
 
 impl ThreadScales {
     #[track_caller]
-    fn new(from: GlobalScales, granularity: Granularity, rows: Vec<Reg<u32>>, last: Reg<u32>) -> Self {
-        let index = |row: Reg<u32>| (from.before + row.min(last)) / granularity.rows();
+    fn new<T: Element>(
+        operand: &MmaSyncOperand<T>,
+        granularity: Granularity,
+        rows: Vec<Reg<u32>>,
+        last: Reg<u32>,
+    ) -> Self {
+        let index = |row: Reg<u32>| {
+            let row = row.min(last);
+            operand.before.map_or(row, |before| before + row) / granularity.rows()
+        };
         let indices: Vec<_> = rows.into_iter().map(index).collect();
         let layout = Layout::column_major(indices.len() as u32).expect("a vector");
         let mut values = Fragment::with_layout(layout);
         values.clear();
-        Self { from, indices, values }
+        Self { scales: operand.scales.cast(), pitch: operand.pitch, indices, values }
     }
 
     #[track_caller]
     fn load(&mut self, block: Reg<u32>) {
-        let first = block * self.from.pitch;
+        let first = block * self.pitch;
         for (at, index) in (0..).zip(&self.indices) {
-            self.values.set(at, self.from.scales.at(first + *index).load());
+            self.values.set(at, self.scales.at(first + *index).load());
         }
     }
 
@@ -88,11 +75,10 @@ const ATOM: (u32, u32) = (16, 8);
 impl PromotedTotals {
     /// For the tile at `at` of a C of those extents.
     #[track_caller]
-    pub(super) fn new(
+    pub(super) fn new<A: Element, B: Element>(
         gemm: &MmaSyncGemm,
-        operands: ByteOperands,
         (of_a, of_b): Granularities,
-        [a, b]: [GlobalScales; 2],
+        (a, b): (&MmaSyncOperand<A>, &MmaSyncOperand<B>),
         part: &ThreadMma,
         at: (Reg<u32>, Reg<u32>),
         (m, n): (Reg<u32>, Reg<u32>),
@@ -106,7 +92,7 @@ impl PromotedTotals {
         let row = |index: u32| at.0 + coordinates.row(index / 2 * 4 + index % 2 * 2);
         let column = |index: u32| at.1 + coordinates.column(index / 2 * 4 * repetitions.0 + index % 2);
         let rows = match of_a {
-            Granularity::Block if !operands.any_row => vec![at.0],
+            Granularity::Block if !gemm.along_m => vec![at.0],
             _ => (0..2 * repetitions.0).map(row).collect(),
         };
         let columns = match of_b {
