@@ -10,9 +10,9 @@ use warpwright_kernels::gemm::Gemm;
 use warpwright_kernels::gemm::device::epilogue::identity;
 use warpwright_kernels::gemm::device::mainloop::tma::TmaGemm;
 use warpwright_kernels::gemm::device::problems::Problems;
-use warpwright_kernels::gemm::device::schedule::{Schedule, Split};
+use warpwright_kernels::gemm::device::schedule::Schedule;
 use warpwright_kernels::gemm::problem::epilogue::Activation;
-use warpwright_kernels::gemm::problem::types::{GemmTypes, MatrixLayout};
+use warpwright_kernels::gemm::problem::types::GemmTypes;
 use warpwright_kernels::operations::Operations;
 
 /// The small kernel that is launched: C = A + B, elementwise.
@@ -119,20 +119,9 @@ impl PlainGemm {
 
 /// Its configuration: a large tile, a cluster of two CTAs, three stages.
 const GEMM: TmaGemm = TmaGemm {
-    types: GemmTypes::new(Bf16, Bf16, Bf16),
-    a: MatrixLayout::RowMajor,
-    b: MatrixLayout::ColumnMajor,
-    c: MatrixLayout::RowMajor,
-    tile: (128, 256, 64),
-    schedule: Schedule::Cooperative,
     cluster: (2, 1),
     stages: 3,
-    raster: 8,
-    split: Split::None,
-    accumulator_sets: 1,
-    along_m: false,
-    preload: None,
-    gate: None,
+    ..TmaGemm::new(GemmTypes::new(Bf16, Bf16, Bf16), (128, 256, 64), Schedule::Cooperative)
 };
 
 /// A kernel that does nothing: what its launch takes is the driver's.

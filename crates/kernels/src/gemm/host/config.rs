@@ -319,27 +319,19 @@ impl Configuration {
     /// The kernel for a problem that reads it so: with C's transpose, Bᵀ·Aᵀ.
     pub(crate) fn gemm(self, read: Problem, problem: &GemmProblem) -> TmaGemm {
         let GemmProblem { types, along_m, gate, .. } = *problem;
-        let Self { tile, schedule, cluster, stages, raster, accumulator_sets, transposed, .. } = self;
-        TmaGemm {
-            types: if transposed { types.transposed() } else { types },
-            a: read.a,
-            b: read.b,
-            c: if transposed { MatrixLayout::ColumnMajor } else { MatrixLayout::RowMajor },
-            tile: (tile.0, tile.1, self.k(problem)),
-            schedule,
-            cluster,
-            stages,
-            raster,
-            split: match self.split_k {
-                1 if self.stream_k => Split::StreamK(StreamK::Unequal),
-                1 => Split::None,
-                ctas => Split::SplitK(ctas),
-            },
-            accumulator_sets,
-            along_m,
-            preload: None,
-            gate,
-        }
+        let Self { tile, schedule, cluster, stages, raster, accumulator_sets, .. } = self;
+        let (types, c) = match self.transposed {
+            true => (types.transposed(), MatrixLayout::ColumnMajor),
+            false => (types, MatrixLayout::RowMajor),
+        };
+        let split = match self.split_k {
+            1 if self.stream_k => Split::StreamK(StreamK::Unequal),
+            1 => Split::None,
+            ctas => Split::SplitK(ctas),
+        };
+        let all = TmaGemm::new(types, (tile.0, tile.1, self.k(problem)), schedule);
+        let (a, b) = (read.a, read.b);
+        TmaGemm { a, b, c, cluster, stages, raster, split, accumulator_sets, along_m, gate, ..all }
     }
 
     /// Whether the kernel can be built and launched.

@@ -63,6 +63,27 @@ pub struct TmaGemm {
 }
 
 impl TmaGemm {
+    /// A kernel of that tile (m, n, k), whose k is contiguous in both operands, without a cluster and
+    /// options.
+    pub const fn new(types: GemmTypes, tile: (u32, u32, u32), schedule: Schedule) -> Self {
+        Self {
+            types,
+            a: MatrixLayout::RowMajor,
+            b: MatrixLayout::ColumnMajor,
+            c: MatrixLayout::RowMajor,
+            tile,
+            schedule,
+            cluster: (1, 1),
+            stages: 2,
+            raster: 8,
+            split: Split::None,
+            accumulator_sets: 1,
+            along_m: false,
+            preload: None,
+            gate: None,
+        }
+    }
+
     /// The tile of A in shared memory.
     pub fn a_tile<T: Operand>(&self) -> Result<TmaTile, Error> {
         let tile = self.operand_tile::<T>(self.tile.0, self.a == MatrixLayout::RowMajor, self.types.a)?;
