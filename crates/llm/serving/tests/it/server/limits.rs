@@ -1,6 +1,6 @@
 //! Sizes, times, keys, overload, disconnects and the end of a server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
@@ -87,22 +87,25 @@ async fn bodies_have_a_size_together() {
 
 #[tokio::test]
 async fn a_head_has_a_time_and_connections_a_number() {
-    let limits = Limits { body_time: Duration::from_millis(50), connections: 2, ..Limits::default() };
-    let client = Client::of(Toy::new(CAPACITY), limits);
-    let server = Loopback::start(&client, Duration::ZERO).await;
-    let mut silent = TcpStream::connect(server.address).await.unwrap();
-    let mut slow = TcpStream::connect(server.address).await.unwrap();
-    slow.write_all(b"POST /v1/completions HTTP/1.1\r\nHost").await.unwrap();
-    // Both connections are taken until their time is over.
-    let begin = Instant::now();
-    let (status, _) = server.post(PATH, r#"{"prompt": "the"}"#).await.unwrap();
-    assert!(
-        status == 200 && begin.elapsed() >= Duration::from_millis(40),
-        "{status} after {:?}",
-        begin.elapsed()
-    );
-    for stream in [&mut silent, &mut slow] {
-        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    for body_time in [Duration::from_millis(50), Limits::default().body_time] {
+        let limits = Limits { body_time, connections: 2, ..Limits::default() };
+        let client = Client::of(Toy::new(CAPACITY), limits);
+        let server = Loopback::start(&client, Duration::ZERO).await;
+        let mut silent = TcpStream::connect(server.address).await.unwrap();
+        let mut slow = TcpStream::connect(server.address).await.unwrap();
+        slow.write_all(b"POST /v1/completions HTTP/1.1\r\nHost").await.unwrap();
+        let mut third = Box::pin(server.post(PATH, r#"{"prompt": "the"}"#));
+        if body_time < Limits::default().body_time {
+            // The time of both connections ends.
+            for stream in [&mut silent, &mut slow] {
+                stream.read_to_end(&mut Vec::new()).await.unwrap();
+            }
+        } else {
+            // Both connections are taken until one of them is closed.
+            assert!(tokio::time::timeout(Duration::from_millis(50), &mut third).await.is_err());
+            drop(silent);
+        }
+        assert_eq!(third.await.unwrap().0, 200);
     }
 }
 
@@ -195,11 +198,9 @@ async fn a_client_that_leaves_frees_its_pages() {
     while client.service.status().usage.running < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let begin = Instant::now();
     drop((streaming, waiting));
     wait_until_free(&client).await;
-    // 1000 steps of 5 ms would take longer.
-    assert!(begin.elapsed() < Duration::from_secs(4));
+    // Neither has its thousand tokens.
     let text = client.get("/metrics").await.text;
     assert!(
         text.contains("finished_reason=\"abort\",model_name=\"toy\"} 2")
@@ -314,7 +315,6 @@ async fn web_pages_of_others_cannot_use_the_server() {
 #[tokio::test]
 async fn a_long_text_is_refused_before_it_is_encoded() {
     let client = Client::of(Toy::new(CAPACITY), Limits { body_bytes: 64 << 20, ..Limits::default() });
-    let begin = Instant::now();
     for text in ["x".repeat(15 << 20), "the man and the ".repeat(1 << 20), "\u{e9}\n".repeat(4 << 20)] {
         for (path, body) in [
             (PATH, json!({ "prompt": text })),
@@ -326,9 +326,11 @@ async fn a_long_text_is_refused_before_it_is_encoded() {
                 (reply.status.as_u16(), &reply.json()["error"]["code"]),
                 (400, &json!("context_length_exceeded"))
             );
+            // The number of all tokens is not known.
+            let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.starts_with("The prompt has more than "), "{message}");
         }
     }
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     // What fits is encoded as a whole, however many bytes it has.
     let spaces = " the".repeat(1000);
     assert_eq!(client.answer("/tokenize", &json!({ "prompt": spaces })).await["count"], 1000);
