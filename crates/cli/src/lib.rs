@@ -21,6 +21,7 @@ mod npy;
 mod number;
 mod occupancy;
 mod output;
+mod probe;
 mod ptx;
 mod report;
 mod roofline;
@@ -75,6 +76,7 @@ enum Verb {
     Bench(bench::Bench),
     Ladder(ladder::Ladder),
     Tune(tune::Tune),
+    Probe(probe::ProbeCommand),
     Ptx(ptx::Ptx),
     Exec(exec::Exec),
     Check(check::Check),
@@ -100,6 +102,7 @@ impl Command {
             Verb::Bench(bench) => bench.run(output),
             Verb::Ladder(ladder) => ladder.run(output),
             Verb::Tune(tune) => tune.run(output),
+            Verb::Probe(probe) => probe.run(output),
             Verb::Ptx(ptx) => ptx.run(output),
             Verb::Exec(exec) => exec.run(output),
             Verb::Report(report) => report.run(output),

@@ -48,6 +48,7 @@ fn differences(tables: &Tables, ty: &str, value: &Value, place: &str) -> Vec<Str
     }
     match ty {
         "string" => is_right(value.is_string()),
+        "integer or boolean" => is_right(value.is_u64() || value.is_boolean()),
         "integer" => is_right(value.is_u64() || value.is_i64()),
         "number" => is_right(value.is_number()),
         "boolean" => is_right(value.is_boolean()),
@@ -101,7 +102,7 @@ fn every_verb_prints_the_fields_of_its_table() {
     std::fs::write(folder.join("right.json"), launch(8)).expect("writable");
     std::fs::write(folder.join("wrong.json"), launch(4)).expect("writable");
     let tables = tables();
-    let cases: [(&str, &str, i32); 19] = [
+    let cases: [(&str, &str, i32); 20] = [
         ("devices", "devices", 0),
         ("kernels", "kernels", 0),
         ("run", "run vector-add --length 10", 0),
@@ -109,6 +110,7 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("bench list", "bench list list.txt", 0),
         ("ladder", "ladder transpose-ladder --m 64 --n 64", 0),
         ("tune", "tune gemm --m 64 --n 72 --k 136 --candidates 2", 0),
+        ("probe", "probe --only atomics", 0),
         ("ptx", "ptx vector-add", 0),
         ("exec", "exec right.json", 0),
         ("error", "exec wrong.json", 3),
