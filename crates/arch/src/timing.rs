@@ -62,7 +62,7 @@ const EXECUTIONS: &[Row] = &[
     row(Class::Logic, &["bfe"], [2, 2, 8]),
     row(Class::Logic, &["bfi"], [3, 3, 10]),
     row(Class::Logic, &[], [1, 2, 4]),
-    row(Class::BitCount, &[], [1, 8, 12]),
+    row(Class::BitCount, &[], [1, 8, 17]),
     row(Class::Compare, &["f64"], [1, 2, 8]),
     row(Class::Compare, LONG, [2, 2, 6]),
     row(Class::Compare, &[], [1, 2, 4]),
@@ -80,10 +80,10 @@ const EXECUTIONS: &[Row] = &[
     row(Class::Special, &["f64"], [25, 2, 200]),
     row(Class::Special, &["rn", "rz", "rm", "rp"], [17, 2, 66]),
     row(Class::Special, &["f16x2", "bf16x2"], [2, 8, 22]),
-    row(Class::Special, &["ftz", "f16", "bf16", "tanh"], [1, 8, 18]),
+    row(Class::Special, &["ftz", "f16", "bf16", "tanh"], [1, 8, 17]),
     row(Class::Special, &["ex2", "lg2", "rsqrt", "sqrt"], [3, 3, 28]),
-    row(Class::Special, &[], [1, 8, 18]),
-    row(Class::Conversion, &["f64", "s64", "u64", "rni", "rzi", "rmi", "rpi"], [1, 8, 12]),
+    row(Class::Special, &[], [1, 8, 17]),
+    row(Class::Conversion, &["f64", "s64", "u64", "rni", "rzi", "rmi", "rpi"], [1, 8, 17]),
     row(Class::Conversion, &[], [1, 2, 4]),
     row(Class::Move, &[], [0, 1, 0]),
     row(Class::Address, &[], [0, 1, 0]),
@@ -112,11 +112,11 @@ const EXECUTIONS: &[Row] = &[
     row(Class::TensorMemorySync, &[], [1, 1, 4]),
     row(Class::TensorMemoryControl, &[], [2, 1, 0]),
     row(Class::Exchange, &["movmatrix"], [1, 2, 33]),
-    row(Class::Exchange, &[], [1, 2, 23]),
+    row(Class::Exchange, &[], [1, 2, 24]),
     row(Class::Vote, &["activemask"], [1, 2, 10]),
     row(Class::Vote, &[], [1, 2, 13]),
-    row(Class::Match, &[], [1, 16, 30]),
-    row(Class::WarpReduction, &[], [1, 8, 14]),
+    row(Class::Match, &[], [1, 16, 39]),
+    row(Class::WarpReduction, &[], [1, 8, 40]),
     row(Class::WarpBarrier, &[], [1, 1, 4]),
     row(Class::CtaBarrier, &[], [1, 1, 0]),
     row(Class::ClusterBarrier, &[], [1, 1, 0]),
@@ -167,8 +167,14 @@ pub struct Timing {
     pub device_latency: Figure,
     /// Between the L2 cache and one SM.
     pub l2_bytes_per_sm: Figure,
+    /// Stores of one SM.
+    pub store_bytes_per_sm: Figure,
     /// Of the L2 cache to all SMs.
     pub l2_bytes: Figure,
+    /// Stores of all SMs.
+    pub l2_store_bytes: Figure,
+    /// The part of the L2 cache that holds different lines: its halves keep copies of each other's.
+    pub l2_part: Figure,
     /// The part of the data sheet's bandwidth of device memory that a kernel which only reads can reach.
     pub device_reads: Figure,
     /// The same of writes between reads: a copy reaches the harmonic mean of both.
@@ -193,7 +199,6 @@ pub struct Timing {
     pub clock_when_multiplying: Figure,
 }
 
-const SURVEY: &str = "H800, arXiv 2501.12084";
 const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
 const B200_SURVEY: &str = "B200, published microbenchmarks (see docs/timing.md)";
 
@@ -204,21 +209,24 @@ const fn figure(value: f64, source: &'static str) -> Figure {
 /// Hopper.
 const HOPPER: Timing = Timing {
     shared_latency: figure(23.0, PROBE),
-    cluster_shared_latency: figure(190.0, SURVEY),
-    l1_latency: figure(33.0, SURVEY),
-    l2_latency: figure(273.0, PROBE),
-    device_latency: figure(640.0, SURVEY),
-    l2_bytes_per_sm: figure(64.0, PROBE),
-    l2_bytes: figure(4472.0, SURVEY),
-    device_reads: figure(0.977, "H200, a sum of 2^30 f32 (docs/results/2026-11-21-reduce-scan.md)"),
-    device_writes: figure(0.817, "H200, a copy of 2^30 bytes (docs/results/2026-11-21-memory-bound.md)"),
-    tma_latency: figure(170.0, PROBE),
-    tma_bytes: figure(128.0, PROBE),
+    cluster_shared_latency: figure(193.0, PROBE),
+    l1_latency: figure(40.0, PROBE),
+    l2_latency: figure(277.0, PROBE),
+    device_latency: figure(663.0, PROBE),
+    l2_bytes_per_sm: figure(122.0, PROBE),
+    store_bytes_per_sm: figure(32.0, PROBE),
+    l2_bytes: figure(4600.0, PROBE),
+    l2_store_bytes: figure(2440.0, PROBE),
+    l2_part: figure(0.6, PROBE),
+    device_reads: figure(0.95, "H200, a sum of 2^30 f32 (docs/results/2026-11-21-reduce-scan.md)"),
+    device_writes: figure(0.802, "H200, a copy of 2^30 bytes (docs/results/2026-11-21-memory-bound.md)"),
+    tma_latency: figure(10.0, PROBE),
+    tma_bytes: figure(107.0, PROBE),
     wgmma_latency: figure(43.0, PROBE),
     mbarrier_latency: figure(33.0, PROBE),
     barrier_latency: figure(12.0, PROBE),
-    cluster_barrier_latency: figure(190.0, PROBE),
-    launch_microseconds: figure(2.6, PROBE),
+    cluster_barrier_latency: figure(330.0, PROBE),
+    launch_microseconds: figure(1.0, PROBE),
     cta_latency: figure(300.0, PROBE),
     clock_when_multiplying: figure(0.78, PROBE),
 };

@@ -10,6 +10,7 @@ mod prediction;
 mod program;
 mod recorder;
 mod registers;
+mod schedule;
 mod trace;
 
 pub use prediction::{LaunchTiming, Prediction, Stall, TimedInstruction};

@@ -7,6 +7,8 @@ use warpwright_arch::instructions::{Class, Pipe};
 use warpwright_arch::timing::BRANCH;
 use warpwright_events::{AsyncKind, Code, Instruction, Unit};
 
+use crate::schedule::Schedule;
+
 /// Registers of an operation: its own part of the program's list.
 pub(crate) type Registers = Range<u32>;
 
@@ -66,6 +68,8 @@ pub(crate) struct Program {
     pub(crate) registers: Vec<u32>,
     /// The number of registers.
     pub(crate) register_count: usize,
+    /// The order in which operations issue.
+    pub(crate) schedule: Schedule,
 }
 
 impl Program {
@@ -74,6 +78,7 @@ impl Program {
             operations: Vec::with_capacity(code.of_operation.len()),
             registers: Vec::new(),
             register_count: code.register_words.len(),
+            schedule: Schedule::default(),
         };
         let mut before = None;
         for &index in &code.of_operation {
@@ -86,6 +91,7 @@ impl Program {
             before = Some(index);
             program.operations.push(operation);
         }
+        program.schedule = Schedule::new(&program, code, arch);
         program
     }
 

@@ -44,7 +44,7 @@ impl Simulation<'_> {
         let program = self.program;
         loop {
             let warp = &mut self.warps[index as usize];
-            if warp.pc == warp.end {
+            if warp.position == warp.run.1 {
                 let cluster = self.clusters[warp.cluster as usize].as_ref().expect("it runs");
                 let records = &cluster.trace.warps[warp.trace as usize];
                 let Some(Record::Run { from, end, .. }) = records.get(warp.cursor) else { return false };
@@ -53,8 +53,9 @@ impl Simulation<'_> {
                     records[first..].iter().take_while(|record| matches!(record, Record::Detail(..)));
                 warp.details = first..first + details.count();
                 warp.cursor = warp.details.end;
-                (warp.pc, warp.end) = (*from, *end);
+                (warp.run, warp.position) = ((*from, *end), *from);
             }
+            warp.pc = program.schedule.at(warp.position, warp.run);
             let operation = &program.operations[warp.pc as usize];
             let (mut ready, mut stall) = warp.not_before;
             for &register in program.of(&operation.reads) {
@@ -74,23 +75,17 @@ impl Simulation<'_> {
                     }
                     // A further part of an instruction that has been issued: its registers are known.
                     _ => {
-                        warp.pc += 1;
+                        warp.position += 1;
                         continue;
                     }
                 };
                 for &register in program.of(&operation.writes) {
                     warp.registers[register as usize] = value;
                 }
-                warp.pc += 1;
+                warp.position += 1;
                 continue;
             }
-            // In order: a result is not overwritten before it is there.
-            for &register in program.of(&operation.writes) {
-                let (at, why) = warp.registers[register as usize];
-                if at > ready && why != Stall::Wait {
-                    (ready, stall) = (at, why);
-                }
-            }
+            // ptxas gives each value a register of its own, so that none waits to be overwritten.
             (warp.ready, warp.stall, warp.pipe) = (ready, stall, operation.pipe as u8);
             let (partition, ready) = (warp.partition, warp.ready);
             self.wake(partition, ready);
@@ -100,7 +95,7 @@ impl Simulation<'_> {
 
     /// A warp that waits for a moment goes on: it happened at a cycle.
     pub(super) fn resume(&mut self, index: u32, at: u64, arrivals: u32) {
-        let (latency, stall) = self.wait_of(self.warps[index as usize].pc - 1, arrivals);
+        let (latency, stall) = self.wait_of(self.warps[index as usize].pc, arrivals);
         let warp = &mut self.warps[index as usize];
         let from = warp.not_before.0;
         warp.not_before = if at + latency > from { (at + latency, stall) } else { warp.not_before };
@@ -152,7 +147,7 @@ impl Simulation<'_> {
             let stall = if bubble > next { Stall::BranchResolving } else { Stall::Selected };
             warp.not_before = (bubble, stall);
         }
-        warp.pc += 1;
+        warp.position += 1;
         if let Some(Awaited::Publication(number)) = results.awaits {
             warp.ready = NEVER;
             self.published.entry(number).or_default().waiting.push(index);
@@ -211,7 +206,6 @@ impl Simulation<'_> {
             let cluster = self.clusters[slot as usize].as_ref().expect("it runs");
             match cluster.trace.warps[trace as usize][at] {
                 Record::Detail(of, detail) if of == pc => self.detail(index, detail, now, &mut results),
-                Record::Detail(of, _) if of > pc => break,
                 _ => {}
             }
         }
@@ -315,7 +309,11 @@ impl Simulation<'_> {
                 let end = self.last_copy;
                 self.arrive(slot, arrives, 1, end);
             }
-            Detail::Arrive { at, count } => self.arrive(slot, at, u32::from(count), now + ARRIVAL),
+            Detail::Arrive { at, count } => {
+                let pc = self.warps[index as usize].pc;
+                let is_mbarrier = self.program.operations[pc as usize].waits == Some(Class::Mbarrier);
+                self.arrive(slot, at, u32::from(count), now + if is_mbarrier { ARRIVAL } else { 0 });
+            }
             Detail::Track { at, kind } => {
                 let end = match kind {
                     AsyncKind::Copy => self.warps[index as usize].lane_copies.end(),

@@ -1,6 +1,7 @@
 //! The memory behind the SMs: L1 caches, the L2 cache, and device memory.
 
 use warpwright_arch::Arch;
+use warpwright_arch::timing::{Figure, Timing};
 
 use super::bandwidth::Bandwidth;
 use super::cache::Cache;
@@ -21,6 +22,8 @@ pub(super) struct Memory {
     pub(super) latencies: Latencies,
     l2: Cache,
     l2_bandwidth: Bandwidth,
+    /// The time of a store in the L2 cache, by the time of a load.
+    l2_store_weight: f64,
     device_bandwidth: Bandwidth,
     /// The time of a write, by the time of a read.
     write_weight: f64,
@@ -40,11 +43,11 @@ pub(super) struct Port {
 
 impl Port {
     /// With an L1 cache of these bytes.
-    pub(super) fn new(l1_bytes: u64, bytes_per_cycle: f64) -> Self {
+    pub(super) fn new(l1_bytes: u64, timing: &Timing) -> Self {
         Self {
             l1: Cache::new(l1_bytes),
-            loads: Bandwidth::new(bytes_per_cycle),
-            stores: Bandwidth::new(bytes_per_cycle),
+            loads: Bandwidth::new(timing.l2_bytes_per_sm.value),
+            stores: Bandwidth::new(timing.store_bytes_per_sm.value),
         }
     }
 }
@@ -55,14 +58,15 @@ impl Memory {
     /// At a clock of the SMs, in Hz.
     pub(super) fn new(arch: &Arch, clock: f64) -> Self {
         let timing = arch.timing();
-        let cycles = |figure: warpwright_arch::timing::Figure| figure.value as u64;
+        let cycles = |figure: Figure| figure.value as u64;
         Self {
             latencies: Latencies {
                 l1: cycles(timing.l1_latency),
                 l2: cycles(timing.l2_latency),
                 device: cycles(timing.device_latency),
             },
-            l2: Cache::new(arch.l2_bytes),
+            l2: Cache::new((arch.l2_bytes as f64 * timing.l2_part.value) as u64),
+            l2_store_weight: timing.l2_bytes.value / timing.l2_store_bytes.value,
             l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
             device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
             write_weight: timing.device_reads.value / timing.device_writes.value,
@@ -130,7 +134,7 @@ impl Memory {
             let bytes = f64::from(lines.bytes_of_line());
             for line in lines.each() {
                 let sent = port.stores.serve(at, bytes);
-                let served = self.l2_bandwidth.serve(sent, bytes);
+                let served = self.l2_bandwidth.serve(sent, bytes * self.l2_store_weight);
                 let found = self.l2.access(line, lines.sectors);
                 self.l2_sectors += u64::from(lines.sectors.count_ones());
                 if found.missing != 0 {

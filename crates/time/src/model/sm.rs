@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use warpwright_arch::timing::Timing;
+
 use super::Stall;
 use super::memory::Port;
 
@@ -46,7 +48,7 @@ pub(super) struct Sm {
 }
 
 impl Sm {
-    pub(super) fn new(partitions: u32, ctas: u32, l1_bytes: u64, port_bytes: f64) -> Self {
+    pub(super) fn new(partitions: u32, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
         let partition = || Partition {
             warps: Vec::new(),
             pipes: [0; PIPES],
@@ -56,7 +58,7 @@ impl Sm {
         };
         Self {
             partitions: (0..partitions).map(|_| partition()).collect(),
-            port: Port::new(l1_bytes, port_bytes),
+            port: Port::new(l1_bytes, timing),
             room: ctas,
             placed: 0,
             load_store_free: 0,
@@ -115,9 +117,11 @@ pub(super) struct Warp {
     pub(super) cursor: usize,
     /// The details of its run.
     pub(super) details: Range<usize>,
-    /// The next operation, and the end of the run.
+    /// The run, and the position in it.
+    pub(super) run: (u32, u32),
+    pub(super) position: u32,
+    /// The next operation.
     pub(super) pc: u32,
-    pub(super) end: u32,
     /// The cycle at which the next operation can issue, as far as its registers decide; `NEVER` if it waits for
     /// a moment.
     pub(super) ready: u64,
