@@ -14,7 +14,7 @@ use warpwright_lang::element::{Element, b1x32, bf16x2, e4m3, tf32, u16x2};
 use warpwright_lang::mbarrier::{Arrival, Mbarrier, Mbarriers, PhaseEnd, RemoteMbarrier};
 use warpwright_lang::multicast::ClusterGrid;
 use warpwright_lang::parameter::KernelParameter;
-use warpwright_lang::pipeline::{ConsumerSchedule, Pipeline};
+use warpwright_lang::pipeline::{ConsumerSchedule, Pipeline, PipelineState, TransactionPipeline};
 use warpwright_lang::pointer::{ClusterShared, Global, Shared};
 use warpwright_lang::recorder::stage;
 use warpwright_lang::registers::{decrease_registers, increase_registers};
@@ -171,6 +171,8 @@ fn load_of(own: bool, tile: TmaTile, multicast: bool) {
 
 const ANYWHERE: &[Misuse] = misuses! {
     Pipeline::stages(0);
+    TransactionPipeline::stages(0);
+    TransactionPipeline::stages(2).synchronized_by_cta().acquire(PipelineState::start());
     load_of(false, tma_tile().unwrap(), false);
     load_of(true, tma_tile().unwrap().sliced(2), false);
     load_of(true, tma_tile().unwrap().in_parts(4), false);

@@ -10,10 +10,19 @@
 //! arrived; `empty` when every consumer warpgroup, in every CTA that receives the copies, has
 //! released the stage. The pipeline derives the stage, the parity, the transaction bytes and the
 //! arrival counts from the roles and the copies. CUTLASS: `PipelineTmaAsync`.
+//!
+//! A kernel that starts other copies itself, and whose warps or CTA read the stages, uses a
+//! [`TransactionPipeline`].
+
+mod state;
+mod transaction;
 
 use warpwright_arch::limits::WARP_SIZE;
 use warpwright_layout::{Error, Int};
 
+pub use self::state::PipelineState;
+use self::state::copy_of;
+pub use self::transaction::{TransactionPipeline, TransactionStages};
 use crate::DeviceValue;
 use crate::block::sync_threads;
 use crate::cluster::cluster_sync;
@@ -22,7 +31,7 @@ use crate::element::Element;
 use crate::fence::fence_mbarrier_init;
 use crate::mbarrier::Mbarriers;
 use crate::multicast::ClusterGrid;
-use crate::operation::{compute, here, refuse};
+use crate::operation::{here, refuse};
 use crate::recorder::PipelineId;
 use crate::recorder::{self, StageUse, Stages};
 use crate::role::{Role, WARPGROUP, only_where};
@@ -139,40 +148,6 @@ pub struct Pipeline {
     cluster: ClusterGrid,
 }
 
-/// A position in the sequence of stages: the stage, and the parity of its phase. (CUTLASS:
-/// `PipelineState`.)
-#[derive(Clone, Copy, DeviceValue)]
-struct PipelineState {
-    stage: Reg<u32>,
-    parity: Reg<u32>,
-}
-
-impl PipelineState {
-    #[track_caller]
-    fn start() -> Self {
-        Self { stage: copy_of(0u32), parity: copy_of(0u32) }
-    }
-
-    /// A copy, which [`advance`](Self::advance) does not change.
-    #[track_caller]
-    fn now(&self) -> Self {
-        Self { stage: copy_of(self.stage), parity: copy_of(self.parity) }
-    }
-
-    #[track_caller]
-    fn advance(&mut self, stages: u32) {
-        let next = self.stage + 1u32;
-        let wraps = next.eq(stages);
-        let parity = self.parity ^ wraps.to_u32();
-        assign(self, Self { stage: wraps.select(0u32, next), parity });
-    }
-}
-
-#[track_caller]
-fn copy_of(value: impl crate::value::Value<u32>) -> Reg<u32> {
-    compute("mov.u32", [value.operand()])
-}
-
 impl Pipeline {
     /// A pipeline of `count` stages, to be given its operands and then connected.
     #[track_caller]
@@ -258,7 +233,7 @@ impl Producer {
                 load.start(state.stage, first, Some(CtaGroup::Two));
             }
         }
-        self.state.advance(self.pipeline.stages);
+        self.state.step(self.pipeline.stages);
     }
 
     /// Starts the loads of some operands into stage `stage`, one of the first that are filled, and expects
@@ -290,7 +265,7 @@ impl Producer {
         for load in loads {
             load.start(stage, self.pipeline.full.at(stage), None);
         }
-        self.state.advance(self.pipeline.stages);
+        self.state.step(self.pipeline.stages);
     }
 
     /// Refuses loads into other pipelines, and two of one operand.
@@ -317,7 +292,7 @@ impl Producer {
         for _ in 0..self.pipeline.stages {
             let state = self.state.now();
             self.pipeline.empty.at(state.stage).wait_parity(state.parity ^ 1u32);
-            self.state.advance(self.pipeline.stages);
+            self.state.step(self.pipeline.stages);
         }
     }
 }
@@ -360,7 +335,7 @@ impl Consumer {
     pub fn wait(&mut self) -> Stage {
         let stage = self.peek();
         self.note_stage_use(StageUse::Wait);
-        self.state.advance(self.pipeline.stages);
+        self.state.step(self.pipeline.stages);
         stage
     }
 
