@@ -9,7 +9,7 @@ use warpwright::lang::tma;
 use warpwright::prelude::*;
 
 use super::configuration::{CacheElement, DecodeAttention};
-use super::ring::{BoxLayout, Ring, Turn};
+use super::ring::{BoxLayout, Ring};
 
 /// The keys of a lane's box: its page, the first of its keys in the page, and the key head.
 #[derive(Clone, Copy, DeviceValue)]
@@ -33,7 +33,7 @@ pub(crate) trait Pool<T: CacheElement>: KernelParameter<Value = Self> + Copy {
         self,
         kernel: &DecodeAttention,
         ring: &Ring<T>,
-        turn: &Turn,
+        stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
         present: Reg<u32>,
@@ -64,7 +64,7 @@ impl<T: CacheElement> Pool<T> for TensorMap {
         self,
         kernel: &DecodeAttention,
         ring: &Ring<T>,
-        turn: &Turn,
+        stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
         present: Reg<u32>,
@@ -80,7 +80,7 @@ impl<T: CacheElement> Pool<T> for TensorMap {
                 Some(eviction) => tma::Load::new(self, at).with_policy(cache_policy(eviction)),
                 None => tma::Load::new(self, at),
             };
-            copy.start(ring.memory.at((turn.stage * ring.tile_boxes + lane) * elements), full);
+            copy.start(ring.memory.at((stage * ring.tile_boxes + lane) * elements), full);
         }
     }
 }
@@ -96,7 +96,7 @@ impl<T: CacheElement> Pool<T> for Global<T> {
         self,
         kernel: &DecodeAttention,
         ring: &Ring<T>,
-        turn: &Turn,
+        stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
         present: Reg<u32>,
@@ -115,7 +115,7 @@ impl<T: CacheElement> Pool<T> for Global<T> {
             let first = page as u64 * u64::from(kernel.page_size) + key as u64;
             let from = self.at(first * u64::from(row)).at(position.head * heads.head_dim);
             let from = Tensor::with_layout(from, Layout::new((boxes.keys, heads.head_dim), (row, 1)));
-            let to = target.slice((All, All, All, turn.stage * ring.tile_boxes + index));
+            let to = target.slice((All, All, All, stage * ring.tile_boxes + index));
             copy.copy_async(&to, &copy.source(&from), |_| None);
         }
         full.arrive_after_copies();

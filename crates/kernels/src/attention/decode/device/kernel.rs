@@ -18,7 +18,7 @@ use warpwright::prelude::*;
 use super::cache::{BoxPosition, Pool};
 use super::configuration::{CacheElement, DecodeAttention, Inputs};
 use super::results::{Results, levels};
-use super::ring::{BoxLayout, Ring, Turn};
+use super::ring::{BoxLayout, Ring};
 use super::schedule::Walk;
 use super::scores::clear_unseen;
 use super::softmax::OnlineSoftmax;
@@ -82,7 +82,7 @@ impl DecodeAttention {
         pools: [P; 2],
     ) {
         let (box_keys, key_warps) = (self.plan.box_keys, self.plan.key_warps);
-        let mut turn = Turn::first(self.plan.stages);
+        let mut turn = PipelineState::start();
         while walk.is_unfinished() {
             let segment = walk.next();
             let pages = inputs.table.at(segment.sequence as u64 * inputs.sizes[1] as u64);
@@ -106,9 +106,9 @@ impl DecodeAttention {
                     }
                 }
                 for pool in &pools {
-                    let full = ring.acquire(&turn);
-                    pool.fill(self, ring, &turn, full, position, present);
-                    turn = turn.after();
+                    let full = ring.pipeline.acquire(turn);
+                    pool.fill(self, ring, turn.stage(), full, position, present);
+                    turn = turn.next(self.plan.stages);
                 }
                 page = next_page;
             }
@@ -151,28 +151,28 @@ impl DecodeAttention {
         let (k_target, v_target) = (k_load.retile(&k), v_load.retile(&v));
         let v_boxes = v_load.source(&ring.boxes.values_tensor(ring.memory, ring.all_boxes())).hoisted();
 
-        let mut turn = Turn::first(plan.stages);
+        let mut turn = PipelineState::start();
         while walk.is_unfinished() {
             let segment = walk.next();
             self.load_queries(&mut q, inputs, &segment, row_warp);
             out.clear();
             let mut softmax = OnlineSoftmax::new();
             for first in (0..segment.boxes).step_by(plan.key_warps) {
-                let (k_turn, v_turn) = (turn, turn.after());
-                turn = v_turn.after();
+                let (k_turn, v_turn) = (turn, turn.next(plan.stages));
+                turn = v_turn.next(plan.stages);
                 if key_warp < segment.boxes - first {
                     let first_key = segment.first_key + (first + key_warp) * box_keys;
                     let is_partial = self.is_partial(&segment, first_key, inputs.sizes[2]);
 
-                    ring.wait(&k_turn);
-                    let k_box = k_turn.stage * plan.key_warps + key_warp;
+                    ring.pipeline.wait(k_turn);
+                    let k_box = k_turn.stage() * plan.key_warps + key_warp;
                     scores.clear();
                     for step in 0..head_dim / 16 {
                         let at = (All, All, step);
                         k_load.load_matrix(&k_target.slice(at), &k_boxes.slice((All, All, step, k_box)));
                         gemm(&mma, &mut scores, &q.slice(at), &k.slice(at));
                     }
-                    ring.release(&k_turn);
+                    ring.release(k_turn);
 
                     self.score(&mut scores, inputs.scales);
                     if is_partial {
@@ -185,8 +185,8 @@ impl DecodeAttention {
                         weights.set_pair(i, low, high);
                     }
 
-                    ring.wait(&v_turn);
-                    let v_box = v_turn.stage * plan.key_warps + key_warp;
+                    ring.pipeline.wait(v_turn);
+                    let v_box = v_turn.stage() * plan.key_warps + key_warp;
                     for panel in 0..ring.boxes.panels() {
                         v_load.load_matrix(&v_target, &v_boxes.slice((All, All, All, panel, v_box)));
                         if is_partial {
@@ -198,11 +198,11 @@ impl DecodeAttention {
                             gemm(&mma, &mut columns, &weights.slice(at), &v.slice(at));
                         }
                     }
-                    ring.release(&v_turn);
+                    ring.release(v_turn);
                 } else {
                     // The last tile of a segment may lack the warp's box.
-                    ring.skip(&k_turn);
-                    ring.skip(&v_turn);
+                    ring.skip(k_turn);
+                    ring.skip(v_turn);
                 }
             }
             results.store_warp((key_warp, row_warp), &softmax, &out);

@@ -5,9 +5,6 @@
 //! memory of a box      columns 0..64 | columns 64..128 ..  a panel: a row of 128 bytes per key, its 16-byte chunks swizzled
 //! ```
 
-use warpwright::lang::control::wait_until;
-use warpwright::lang::fence::fence_mbarrier_init;
-use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::layout::{self, Swizzle};
 use warpwright::prelude::*;
 
@@ -63,41 +60,13 @@ impl BoxLayout {
     }
 }
 
-/// The tiles and their mbarriers.
+/// The stages of tiles.
 pub(crate) struct Ring<T> {
     pub(super) boxes: BoxLayout,
     /// Boxes of a tile.
     pub(super) tile_boxes: u32,
-    stages: u32,
     pub(super) memory: Shared<T>,
-    /// Whether a waiting thread can be suspended: sm_90.
-    suspends: bool,
-    /// For each stage: completes when its bytes have arrived, and when the consumers have read them.
-    full: Mbarriers,
-    empty: Mbarriers,
-}
-
-/// A position in the ring: the stage, and the parity of its use.
-#[derive(Clone, Copy, DeviceValue)]
-pub(crate) struct Turn {
-    stages: u32,
-    pub(super) stage: Reg<u32>,
-    parity: Reg<u32>,
-}
-
-#[device]
-impl Turn {
-    pub(super) fn first(stages: u32) -> Self {
-        Self { stages, stage: constant(0), parity: constant(0) }
-    }
-
-    /// The position of the next tile.
-    pub(super) fn after(&self) -> Self {
-        let next = self.stage + 1;
-        let wraps = next.eq(self.stages);
-        let stage = wraps.select(0u32, next);
-        Self { stages: self.stages, stage, parity: self.parity ^ wraps.to_u32() }
-    }
+    pub(super) pipeline: TransactionPipeline,
 }
 
 #[device]
@@ -108,57 +77,25 @@ impl<T: CacheElement> Ring<T> {
         let (boxes, plan) = (BoxLayout::new::<T>(kernel), kernel.plan);
         let elements = plan.stages * plan.key_warps * boxes.elements();
         let memory = dynamic_shared_aligned::<T>(elements, 1024);
-        let (full, empty) = (Mbarriers::new(plan.stages), Mbarriers::new(plan.stages));
-        if thread_idx().x == 0 {
-            for stage in 0..plan.stages {
-                full.at(stage).init(arrivals);
-                empty.at(stage).init(plan.consumer_warps());
-            }
-            if plan.is_hopper {
-                fence_mbarrier_init();
-            }
-        }
-        let (tile_boxes, stages) = (plan.key_warps, plan.stages);
-        Self { boxes, tile_boxes, stages, memory, suspends: plan.is_hopper, full, empty }
+        let pipeline =
+            TransactionPipeline::stages(plan.stages).arrivals(arrivals).before_hopper(!plan.is_hopper);
+        let pipeline = pipeline.released_by_warps(plan.consumer_warps());
+        Self { boxes, tile_boxes: plan.key_warps, memory, pipeline }
     }
 
     /// Boxes of all stages.
     pub(super) fn all_boxes(&self) -> u32 {
-        self.stages * self.tile_boxes
+        self.pipeline.count() * self.tile_boxes
     }
 
-    /// The producer: waits until the stage may be filled. Returns the mbarrier that its bytes
-    /// complete.
-    pub(super) fn acquire(&self, turn: &Turn) -> Mbarrier {
-        self.wait_for(self.empty.at(turn.stage), turn.parity ^ 1);
-        self.full.at(turn.stage)
-    }
-
-    /// A consumer: waits until the stage is full.
-    pub(super) fn wait(&self, turn: &Turn) {
-        self.wait_for(self.full.at(turn.stage), turn.parity);
-    }
-
-    fn wait_for(&self, barrier: Mbarrier, parity: Reg<u32>) {
-        if self.suspends {
-            barrier.wait_parity(parity);
-        } else {
-            wait_until(|| barrier.test_wait_parity(parity));
-        }
-    }
-
-    /// A consumer warp that reads nothing of the stage. It waits too, so that it does not arrive
-    /// twice for one use of the stage.
-    pub(super) fn skip(&self, turn: &Turn) {
-        self.wait(turn);
-        self.release(turn);
+    /// A consumer warp that reads nothing of the stage.
+    pub(super) fn skip(&self, state: PipelineState) {
+        self.pipeline.wait(state);
+        self.release(state);
     }
 
     /// A consumer warp has read the stage.
-    pub(super) fn release(&self, turn: &Turn) {
-        sync_warp(ALL_LANES);
-        if lane_id() == 0 {
-            self.empty.at(turn.stage).arrive();
-        }
+    pub(super) fn release(&self, state: PipelineState) {
+        self.pipeline.release(state.stage(), lane_id());
     }
 }
