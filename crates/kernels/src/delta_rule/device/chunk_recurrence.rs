@@ -81,17 +81,18 @@ impl ChunkRecurrence {
                     // `qkv` is one of them.
                     let early = passed.eq(0).select(chain.chunks.min(stages.count()), 0u32);
                     for chunk in 0..early {
-                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), stages.turn(chunk));
+                        let stage = stages.state(chunk).stage();
+                        stages.load_tokens(qkv, chain.columns, chain.token(chunk), stage);
                     }
                     launch::grid_dependency_wait();
                     for chunk in 0..chain.chunks {
-                        let turn = stages.turn(passed + chunk);
+                        let next = stages.state(passed + chunk);
                         if chunk >= early {
-                            stages.empty.at(turn.stage).wait_parity(turn.parity ^ 1);
-                            stages.load_tokens(qkv, chain.columns, chain.token(chunk), turn);
+                            stages.pipeline.acquire(next);
+                            stages.load_tokens(qkv, chain.columns, chain.token(chunk), next.stage());
                         }
                         let unit = (chain.first_unit + chunk * self.heads.values).convert::<u64>();
-                        stages.load_factors((*inverses, *scores, *factors), unit, turn);
+                        stages.load_factors((*inverses, *scores, *factors), unit, next.stage());
                     }
                     passed += chain.chunks;
                 }
@@ -118,22 +119,22 @@ impl ChunkRecurrence {
                 if chain.chunks > 0 {
                     let o_of = |chunk: Reg<u32>| o.at(chunk.convert::<u64>() * u64::from(CHUNK * row));
                     round(&mut head.s_rounded, &head.s);
-                    let turn = stages.turn(passed);
-                    stages.full.at(turn.stage).wait_parity(turn.parity);
-                    let mut keep = head.replace(turn.stage, chain.length(constant(0u32)), None);
-                    let mut before = turn.stage;
+                    let next = stages.state(passed);
+                    stages.pipeline.wait(next);
+                    let mut keep = head.replace(next.stage(), chain.length(constant(0u32)), None);
+                    let mut before = next.stage();
                     for chunk in 1..chain.chunks {
-                        let turn = stages.turn(passed + chunk);
+                        let next = stages.state(passed + chunk);
                         head.advance(before, &keep);
-                        stages.full.at(turn.stage).wait_parity(turn.parity);
+                        stages.pipeline.wait(next);
                         let output = (before, output, o_of(chunk - 1));
-                        keep = head.replace(turn.stage, chain.length(chunk), Some(output));
-                        before = turn.stage;
+                        keep = head.replace(next.stage(), chain.length(chunk), Some(output));
+                        before = next.stage();
                     }
                     let last = chain.chunks - 1;
                     head.advance(before, &keep);
                     wait_multiplications(0);
-                    stages.release(before, lane);
+                    stages.pipeline.release(before, lane);
                     output.stage(&Output::round(&head.read));
                     output.store(&output.load(), o_of(last), chain.length(last));
                     passed += chain.chunks;

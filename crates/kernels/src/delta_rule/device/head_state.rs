@@ -171,7 +171,7 @@ impl HeadState {
 
     /// Releases the stage of a chunk that has been read, and stages its output.
     fn stage_output(&self, (stage, output, _): &Before, words: &[Reg<u32>], lane: Reg<u32>) {
-        self.stages.release(*stage, lane);
+        self.stages.pipeline.release(*stage, lane);
         output.stage(words);
     }
 

@@ -20,19 +20,10 @@ pub(super) struct Stages {
     /// (parts, stages, [`SQUARE`]).
     pub(super) score: Shared<bf16>,
     pub(super) factors: Shared<f32>,
-    pub(super) full: Mbarriers,
-    /// A warp arrives when it has read the stage.
-    pub(super) empty: Mbarriers,
+    pub(super) pipeline: TransactionPipeline,
     /// Warpgroups that read.
     pub(super) consumers: u32,
     pub(super) precision: Precision,
-}
-
-/// A chunk of a sequence, in the turn of its stage.
-#[derive(Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) stage: Reg<u32>,
-    pub(super) parity: Reg<u32>,
 }
 
 #[device]
@@ -43,8 +34,8 @@ impl Stages {
         let (k, q, v) = (boxes(BOXES), boxes(BOXES), boxes(consumers));
         let (inverse, score) = (boxes(parts), boxes(parts));
         let factors = dynamic_shared_aligned::<f32>(stages * FACTORS, 16);
-        let (full, empty) = (Mbarriers::new(stages), Mbarriers::new(stages));
-        Self { k, q, v, inverse, score, factors, full, empty, consumers, precision }
+        let pipeline = TransactionPipeline::stages(stages).released_by_warps(consumers * 4);
+        Self { k, q, v, inverse, score, factors, pipeline, consumers, precision }
     }
 
     /// With two warpgroups, a chunk is 65 KiB, and 81 in [`Precision::F32`]; outputs are staged in 24 of the
@@ -61,10 +52,10 @@ impl Stages {
         Self::count_of(self.precision)
     }
 
-    /// The turn of a sequence's chunk `chunk`.
+    /// The position of a sequence's chunk `chunk`.
     #[track_caller]
-    pub(super) fn turn(&self, chunk: Reg<u32>) -> Turn {
-        Turn { stage: chunk % self.count(), parity: chunk / self.count() % 2 }
+    pub(super) fn state(&self, chunk: Reg<u32>) -> PipelineState {
+        PipelineState::after(chunk, self.count())
     }
 
     /// The memory of each part of a triangle: its stages.
@@ -72,17 +63,9 @@ impl Stages {
         (0..self.precision.parts()).map(|part| triangle.at(part * self.count() * SQUARE)).collect()
     }
 
-    /// Initializes the barriers, and the parts of triangles that no copy writes. All threads
-    /// synchronize after it.
+    /// Initializes the parts of triangles that no copy writes. All threads synchronize after it.
     pub(super) fn begin(&self) {
         let thread = thread_idx().x;
-        if thread == 0 {
-            for stage in 0..self.count() {
-                self.full.at(stage).init(1);
-                self.empty.at(stage).init(self.consumers * 4);
-            }
-            fence_mbarrier_init();
-        }
         for stage in 0..self.precision.parts() * self.count() {
             clear_above(self.inverse.at(stage * SQUARE), thread);
             clear_above(self.score.at(stage * SQUARE), thread);
@@ -90,18 +73,10 @@ impl Stages {
         fence_proxy_async_shared();
     }
 
-    /// A warp has read the stage.
-    pub(super) fn release(&self, stage: Reg<u32>, lane: Reg<u32>) {
-        sync_warp(ALL_LANES);
-        if lane == 0 {
-            self.empty.at(stage).arrive();
-        }
-    }
-
     /// Starts the copies of a chunk's queries, keys and values from `token` on, into a stage that is
     /// empty.
-    pub(super) fn load_tokens(&self, qkv: &TensorMap, at: Columns, token: Reg<u32>, turn: Turn) {
-        let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
+    pub(super) fn load_tokens(&self, qkv: &TensorMap, at: Columns, token: Reg<u32>, stage: Reg<u32>) {
+        let barrier = self.pipeline.full(stage);
         let tokens = (2 * BOXES + self.consumers) * SQUARE;
         let triangles = 2 * self.precision.parts() * TRIANGLE;
         barrier.arrive_and_expect((tokens + triangles) * 2 + FACTORS * 4);
@@ -117,9 +92,9 @@ impl Stages {
         &self,
         (inverses, scores, factors): (Global<bf16>, Global<bf16>, Global<f32>),
         unit: Reg<u64>,
-        turn: Turn,
+        stage: Reg<u32>,
     ) {
-        let (stage, barrier) = (turn.stage, self.full.at(turn.stage));
+        let barrier = self.pipeline.full(stage);
         let triangle = unit * u64::from(self.precision.parts() * TRIANGLE);
         for (from, to) in [(inverses, self.inverse), (scores, self.score)] {
             let from = from.at(triangle);
