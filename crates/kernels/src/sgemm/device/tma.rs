@@ -43,46 +43,29 @@ pub struct TmaFed {
     pub raster: u32,
 }
 
-/// The pipeline, and the tensor maps it is filled by.
+/// The stages of A and B, and the tensor maps they are filled by.
 #[derive(Clone, Copy, DeviceValue)]
-struct Pipeline {
+struct Stages {
     a: TensorMap,
     b: TensorMap,
     a_stages: Shared<f32>,
     b_stages: Shared<f32>,
-    full: Mbarriers,
+    pipeline: TransactionPipeline,
     /// Of this CTA's tile of C.
     first_row: Reg<u32>,
     first_column: Reg<u32>,
     block: (u32, u32, u32),
 }
 
-impl Pipeline {
+impl Stages {
     /// Loads a k-block of A and B.
     #[device]
     fn fill(self, stage: Reg<u32>, k_block: Reg<u32>) {
         let (bm, bn, bk) = self.block;
-        let (full, along) = (self.full.at(stage), k_block * bk);
+        let (full, along) = (self.pipeline.full(stage), k_block * bk);
         full.arrive_and_expect(4 * (bm + bn) * bk);
         tma::load(self.a, [along, self.first_row], self.a_stages.at(stage * (bm * bk)), full);
         tma::load(self.b, [self.first_column, along], self.b_stages.at(stage * (bn * bk)), full);
-    }
-}
-
-/// A stage of the pipeline, and the parity of its phase.
-#[derive(Clone, Copy, DeviceValue)]
-struct Position {
-    stage: Reg<u32>,
-    parity: Reg<u32>,
-}
-
-impl Position {
-    /// The next stage of `stages`.
-    #[device]
-    fn next(self, stages: u32) -> Self {
-        let next = self.stage + 1;
-        let wraps = next.eq(stages);
-        Self { stage: wraps.select(0u32, next), parity: self.parity ^ wraps.to_u32() }
     }
 }
 
@@ -169,67 +152,61 @@ impl TmaFed {
         let share = product.share_of_block((bm, bn, bk), self.raster, part);
         let (tile_row, tile_column) = share.tile;
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
-        let pipeline = Pipeline {
+        let pipeline = TransactionPipeline::stages(stages).synchronized_by_cta();
+        let operands = Stages {
             a: *a,
             b: *b,
             a_stages: dynamic_shared_aligned(stages * bm * bk, 128),
             b_stages: dynamic_shared_aligned(stages * bn * bk, 128),
-            full: Mbarriers::new(stages),
+            pipeline,
             first_row,
             first_column,
             block: tiles.block,
         };
         let transposed = dynamic_shared_aligned::<f32>(2 * bm * bk, 128);
 
-        if thread == 0 {
-            for full in pipeline.full.iter() {
-                full.init(1);
-            }
-            fence_mbarrier_init();
-        }
         sync_threads();
         if thread == 0 {
             for stage in 0..stages {
                 let k_block = share.first + stage;
                 if k_block < share.end {
-                    pipeline.fill(constant(stage), k_block);
+                    operands.fill(constant(stage), k_block);
                 }
             }
         }
 
         let place = ThreadPosition::of(thread, &tiles, LaneOrder::Pairs);
-        let transposition = Transposition::new(thread, pipeline.a_stages, transposed, bm);
-        let (a_rows, b_mine) = (Rows::new(transposed, place.row), pipeline.b_stages.at(place.column));
+        let transposition = Transposition::new(thread, operands.a_stages, transposed, bm);
+        let (a_rows, b_mine) = (Rows::new(transposed, place.row), operands.b_stages.at(place.column));
         let mut accumulators = zeros(tiles.accumulators());
-        let mut read = Position { stage: constant(0u32), parity: constant(0u32) };
+        let mut read = PipelineState::start();
         let mut buffer = constant(0u32);
         if share.first < share.end {
-            pipeline.full.at(read.stage).wait_parity(read.parity);
-            transposition.store(buffer, transposition.load(read.stage));
+            pipeline.wait(read);
+            transposition.store(buffer, transposition.load(read.stage()));
             sync_threads();
             for k_block in share.first + 1..share.end {
                 let next = read.next(stages);
-                let next_full = pipeline.full.at(next.stage);
-                let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage * (bn * bk)));
+                let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage() * (bn * bk)));
                 buffer = buffer ^ 1;
                 // The test takes a while: multiplications hide it.
-                let has_arrived = next_full.try_wait_parity(next.parity);
+                let has_arrived = pipeline.try_wait(next);
                 multiply_k_block(&tiles, &mut accumulators, stage, 0..4);
                 if !has_arrived {
-                    next_full.wait_parity(next.parity);
+                    pipeline.wait(next);
                 }
-                let rows = transposition.load(next.stage);
+                let rows = transposition.load(next.stage());
                 multiply_k_block(&tiles, &mut accumulators, stage, 4..12);
                 transposition.store(buffer, rows);
                 multiply_k_block(&tiles, &mut accumulators, stage, 12..16);
                 sync_threads();
                 let ahead = k_block + (stages - 1);
                 if thread == 0 && ahead < share.end {
-                    pipeline.fill(read.stage, ahead);
+                    operands.fill(read.stage(), ahead);
                 }
                 read = next;
             }
-            let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage * (bn * bk)));
+            let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage() * (bn * bk)));
             multiply_k_block(&tiles, &mut accumulators, stage, 0..bk);
         }
 
