@@ -52,7 +52,8 @@ pub(super) struct Group {
     /// Buffers for the values of warps, and of CTAs.
     warps: Option<Shared<f32>>,
     ctas: Option<Shared<f32>>,
-    /// For each buffer of the CTAs, completes when all values have arrived.
+    /// For each buffer of the CTAs, completes when all values have arrived. They come from threads of other CTAs, and
+    /// no thread releases a buffer: this is no pipeline of copies.
     arrived: Option<Mbarriers>,
     /// The index of the row among those of this group.
     pub(super) round: Reg<u32>,

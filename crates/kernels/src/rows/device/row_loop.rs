@@ -32,8 +32,6 @@
 
 use warpwright::lang::bulk;
 use warpwright::lang::cluster::{cluster_arrive_relaxed, cluster_wait};
-use warpwright::lang::fence::fence_mbarrier_init;
-use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::lang::memory::{L2Eviction, cache_policy};
 use warpwright::prelude::*;
 
@@ -68,37 +66,30 @@ pub(super) struct RowLoop<T> {
     first: Reg<u32>,
     /// Rows from one round to the next.
     step: Reg<u32>,
-    pipeline: Option<Pipeline<T>>,
+    stages: Option<Stages<T>>,
 }
 
 /// The stages that rows are copied to.
-struct Pipeline<T> {
+struct Stages<T> {
     /// Stages of a group.
     count: u32,
     /// For each stage, the CTA's part of a row of each matrix.
-    stages: Shared<T>,
-    /// For each stage, completes when its row has arrived.
-    full: Mbarriers,
+    memory: Shared<T>,
+    pipeline: TransactionPipeline,
     /// The group's first stage, where a CTA has several groups.
     first: Option<Reg<u32>>,
 }
 
-impl<T: RowElement> Pipeline<T> {
+impl<T: RowElement> Stages<T> {
     #[device]
     fn new(plan: Plan, group: &Group, matrices: usize) -> Self {
         let count = plan.stages;
         let all = count * plan.rows;
-        let stages = dynamic_shared::<T>(all * matrices as u32 * plan.span());
-        let full = Mbarriers::new(all);
+        let memory = dynamic_shared::<T>(all * matrices as u32 * plan.span());
         let first = (plan.rows > 1).then(|| group.index() * count);
-        if thread_idx().x == 0 {
-            for barrier in full.iter() {
-                barrier.init(1);
-            }
-            fence_mbarrier_init();
-        }
+        let pipeline = TransactionPipeline::stages(all).synchronized_by_cta();
         sync_threads();
-        Self { count, stages, full, first }
+        Self { count, memory, pipeline, first }
     }
 
     /// The index of one of the group's stages among those of the CTA.
@@ -108,8 +99,8 @@ impl<T: RowElement> Pipeline<T> {
     }
 
     #[track_caller]
-    fn wait(&self, stage: Reg<u32>, parity: Reg<u32>) {
-        self.full.at(self.of_cta(stage)).wait_parity(parity);
+    fn wait(&self, state: PipelineState) {
+        self.pipeline.wait(self.first.map_or(state, |first| state.from_stage(first)));
     }
 }
 
@@ -132,13 +123,13 @@ impl<T: RowElement> RowLoop<T> {
             true => (group.index(), constant(plan.rows)),
             false => (block_idx().x / plan.ctas * plan.rows, grid_dim().x / plan.ctas * plan.rows),
         };
-        let pipeline = match plan.scheduler {
+        let stages = match plan.scheduler {
             RowScheduler::Pipelined | RowScheduler::Staggered | RowScheduler::Grid => {
-                Some(Pipeline::new(plan, &group, matrices.len()))
+                Some(Stages::new(plan, &group, matrices.len()))
             }
             RowScheduler::NonPersistent | RowScheduler::Persistent => None,
         };
-        let row_loop = Self { plan, group, partition, matrices, fill, rows, first, step, pipeline };
+        let row_loop = Self { plan, group, partition, matrices, fill, rows, first, step, stages };
         // With the grid scheduler, a group may have no row.
         let leads = if is_grid { group.rank.eq(0u32) & first.lt(rows) } else { group.rank.eq(0u32) };
         if plan.dependent_launch {
@@ -155,10 +146,10 @@ impl<T: RowElement> RowLoop<T> {
             }
             launch::grid_dependency_wait();
         }
-        if let Some(pipeline) = &row_loop.pipeline {
+        if let Some(stages) = &row_loop.stages {
             if leads {
-                for stage in 0..pipeline.count {
-                    row_loop.copy(pipeline, constant(stage), first, step * stage);
+                for stage in 0..stages.count {
+                    row_loop.copy(stages, constant(stage), first, step * stage);
                 }
             }
         }
@@ -198,8 +189,7 @@ impl<T: RowElement> RowLoop<T> {
     fn run_in_order(self, work: impl Fn(&WorkUnit<T>)) {
         let Self { plan, partition, fill, rows, first, step, .. } = self;
         let mut group = self.group;
-        let mut stage = constant(0u32);
-        let mut parity = constant(0u32);
+        let mut state = PipelineState::start();
         for base in (first..rows).step_by(step) {
             if plan.rows > 1 {
                 let index = base + thread_idx().x / plan.threads;
@@ -207,19 +197,15 @@ impl<T: RowElement> RowLoop<T> {
                 let index = index.min(rows - 1);
                 let row = Row::new(partition.of_row(index), Source::Global(self.at(index), fill));
                 work(&WorkUnit { group, index, valid, row });
-            } else if let Some(pipeline) = &self.pipeline {
-                pipeline.wait(stage, parity);
-                let row = Row::new(partition, Source::Stage(self.stage(pipeline, stage), fill));
+            } else if let Some(stages) = &self.stages {
+                stages.wait(state);
+                let row = Row::new(partition, Source::Stage(self.stage(stages, state.stage()), fill));
                 // All threads have the row in registers: the stage is empty.
                 sync_threads();
                 if group.rank == 0 {
-                    self.copy(pipeline, stage, base, step * pipeline.count);
+                    self.copy(stages, state.stage(), base, step * stages.count);
                 }
-                stage += 1;
-                if stage == pipeline.count {
-                    stage = constant(0u32);
-                    parity = parity ^ 1;
-                }
+                state.advance(stages.count);
                 work(&WorkUnit { group, index: base, valid: None, row });
             } else {
                 let row = Row::new(partition.of_row(base), Source::Global(self.at(base), fill));
@@ -244,34 +230,33 @@ impl<T: RowElement> RowLoop<T> {
     ) {
         let Self { plan, partition, fill, rows, first, step, .. } = self;
         let lag = plan.lag();
-        let Some(pipeline) = &self.pipeline else { unreachable!("these schedulers have stages") };
+        let Some(stages) = &self.stages else { unreachable!("these schedulers have stages") };
         let unit = |group, index, stage| {
-            let row = Row::new(partition, Source::Stage(self.stage(pipeline, stage), fill));
+            let row = Row::new(partition, Source::Stage(self.stage(stages, stage), fill));
             WorkUnit { group, index, valid: None, row }
         };
         let mut group = self.group;
         let mut index = first.duplicate();
         // The stages of the row that is gathered and of the rows before it, up to the row before
         // the one that is finished, whose stage is empty.
-        let mut stage = constant(0u32).duplicate();
+        let mut state = PipelineState::start();
         let mut before = vec![constant(0u32).duplicate(); lag as usize + 1];
-        let mut parity = constant(0u32).duplicate();
         let mut rounds = (rows - first - 1) / step + 1;
         if plan.scheduler == RowScheduler::Grid {
             rounds = first.lt(rows).select(rounds, 0u32);
         }
         for round in 0..rounds + lag {
             if round < rounds {
-                pipeline.wait(stage, parity);
+                stages.wait(state);
                 // This synchronizes the threads of the CTA.
-                let of_cta = gather(&unit(group, index, stage));
+                let of_cta = gather(&unit(group, index, state.stage()));
                 group.send(of_cta, index);
                 if plan.threads <= 32 {
                     sync_warp(ALL_LANES);
                 }
                 // All threads have finished the row before the one that is finished in this round.
                 if group.rank == 0 && round > lag {
-                    self.copy(pipeline, before[lag as usize], index, step * (pipeline.count - lag - 1));
+                    self.copy(stages, before[lag as usize], index, step * (stages.count - lag - 1));
                 }
             }
             if round >= lag {
@@ -282,12 +267,8 @@ impl<T: RowElement> RowLoop<T> {
             for age in (1..before.len()).rev() {
                 before[age] = before[age - 1];
             }
-            before[0] = stage;
-            stage += 1;
-            if stage == pipeline.count {
-                stage = constant(0u32);
-                parity = parity ^ 1;
-            }
+            before[0] = state.stage();
+            state.advance(stages.count);
             index += step;
             group.round += 1;
         }
@@ -299,13 +280,13 @@ impl<T: RowElement> RowLoop<T> {
     /// Copies the CTA's part of row `row + ahead`, if there is one, to a stage. Called by one
     /// thread.
     #[device]
-    fn copy(&self, pipeline: &Pipeline<T>, stage: Reg<u32>, row: Reg<u32>, ahead: Reg<u32>) {
+    fn copy(&self, stages: &Stages<T>, stage: Reg<u32>, row: Reg<u32>, ahead: Reg<u32>) {
         if self.rows - row > ahead {
             let row = row + ahead;
-            let full = pipeline.full.at(pipeline.of_cta(stage));
+            let full = stages.pipeline.full(stages.of_cta(stage));
             let columns = self.partition.columns();
             full.arrive_and_expect(columns * (self.matrices.len() as u32 * T::BYTES));
-            for (from, to) in self.at(row).into_iter().zip(self.stage(pipeline, stage)) {
+            for (from, to) in self.at(row).into_iter().zip(self.stage(stages, stage)) {
                 let load = bulk::Load::new(from.at(self.partition.base), columns);
                 let load = match self.plan.evict {
                     Evict::First => load.with_policy(cache_policy(L2Eviction::First)),
@@ -318,9 +299,9 @@ impl<T: RowElement> RowLoop<T> {
 
     /// The CTA's part of a row of each matrix, in a stage.
     #[track_caller]
-    fn stage(&self, pipeline: &Pipeline<T>, stage: Reg<u32>) -> Vec<Shared<T>> {
+    fn stage(&self, stages: &Stages<T>, stage: Reg<u32>) -> Vec<Shared<T>> {
         let count = self.matrices.len() as u32;
-        let first = pipeline.stages.at(pipeline.of_cta(stage) * (count * self.plan.span()));
+        let first = stages.memory.at(stages.of_cta(stage) * (count * self.plan.span()));
         (0..count).map(|matrix| first.at(matrix * self.plan.span())).collect()
     }
 
