@@ -17,8 +17,6 @@
 
 use warpwright::arch::Capability;
 use warpwright::lang::bulk;
-use warpwright::lang::fence::fence_mbarrier_init;
-use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::prelude::*;
 use warpwright::runtime::{Buffer, LaunchCounts, Storable, Stream};
 
@@ -227,22 +225,18 @@ impl<M> SinglePass<M> {
         let (tile_length, width) = (self.tile::<T>(), vector::width::<T>());
         let tiles = length / u64::from(tile_length);
         let stages = dynamic_shared::<T>(self.stages * tile_length);
-        let arrived = Mbarriers::new(self.stages);
+        let pipeline = TransactionPipeline::stages(self.stages).synchronized_by_cta();
         let thread = thread_idx().x;
         let block = block_idx().x.convert::<u64>();
         let blocks = grid_dim().x.convert::<u64>();
         let stride = self.threads * width;
         let fetch = |stage: Reg<u32>, tile: Reg<u64>| {
-            let barrier = arrived.at(stage);
+            let barrier = pipeline.full(stage);
             barrier.arrive_and_expect(tile_length * T::BYTES);
             let from = input.at(tile * u64::from(tile_length));
             bulk::load(from, tile_length, stages.at(stage * tile_length), barrier);
         };
         if thread == 0 {
-            for barrier in arrived.iter() {
-                barrier.init(1);
-            }
-            fence_mbarrier_init();
             for stage in 0..self.stages {
                 let tile = block + blocks * u64::from(stage);
                 if tile < tiles {
@@ -253,11 +247,10 @@ impl<M> SinglePass<M> {
         sync_threads();
 
         let mut states = vec![self.monoid.identity(); self.unroll as usize];
-        let mut stage = constant(0u32);
-        let mut parity = constant(0u32);
+        let mut state = PipelineState::start();
         for tile in (block..tiles).step_by(blocks) {
-            arrived.at(stage).wait_parity(parity);
-            let at = stages.at(stage * tile_length + thread * width);
+            pipeline.wait(state);
+            let at = stages.at(state.stage() * tile_length + thread * width);
             let index = tile * u64::from(tile_length) + (thread * width).convert::<u64>();
             let vectors: Vec<_> = (0..self.unroll)
                 .map(|part| vector::load_lanes(at.at(part * stride), width, Access::new()))
@@ -266,17 +259,13 @@ impl<M> SinglePass<M> {
             sync_threads();
             let next = tile + blocks * u64::from(self.stages);
             if (thread == 0) & (next < tiles) {
-                fetch(stage, next);
+                fetch(state.stage(), next);
             }
             for (part, elements) in vectors.iter().enumerate() {
                 let first = index + u64::from(part as u32 * stride);
                 states[part] = self.monoid.accumulate_run(states[part], elements, first);
             }
-            stage += 1;
-            if stage == self.stages {
-                stage = constant(0u32);
-                parity = parity ^ 1;
-            }
+            state.advance(self.stages);
         }
         states
     }
