@@ -10,9 +10,6 @@
 //! arrived. A partial tile at the end of the input is not copied: its consumers load it.
 
 use warpwright::lang::bulk;
-use warpwright::lang::control::wait_until;
-use warpwright::lang::fence::fence_mbarrier_init;
-use warpwright::lang::mbarrier::Mbarriers;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 use warpwright::runtime::Storable;
@@ -60,8 +57,7 @@ pub(crate) struct PipelineShape {
 pub(crate) struct TilePipeline<T> {
     shape: PipelineShape,
     memory: Shared<u8>,
-    /// For each stage, completes when its tile has arrived.
-    arrived: Mbarriers,
+    pipeline: TransactionPipeline,
     element: std::marker::PhantomData<T>,
 }
 
@@ -70,17 +66,11 @@ impl<T: Storable> TilePipeline<T> {
     #[device]
     pub(crate) fn new(shape: PipelineShape) -> Self {
         let memory = dynamic_shared::<u8>(shape.stages * shape.stage_bytes);
-        let arrived = Mbarriers::new(shape.stages);
-        if thread_idx().x == 0 {
-            for barrier in arrived.iter() {
-                barrier.init(if shape.is_bulk { 1 } else { shape.workers });
-            }
-            if shape.is_bulk {
-                fence_mbarrier_init();
-            }
-        }
+        let arrivals = if shape.is_bulk { 1 } else { shape.workers };
+        let pipeline = TransactionPipeline::stages(shape.stages).arrivals(arrivals);
+        let pipeline = pipeline.before_hopper(!shape.is_bulk).synchronized_by_cta();
         sync_threads();
-        Self { shape, memory, arrived, element: std::marker::PhantomData }
+        Self { shape, memory, pipeline, element: std::marker::PhantomData }
     }
 
     /// The elements of a stage, or the results that replaced them.
@@ -93,7 +83,7 @@ impl<T: Storable> TilePipeline<T> {
     #[device]
     pub(crate) fn fetch(&self, input: &Global<T>, stage: Reg<u32>, tile: Tile, is_producer: Reg<bool>) {
         let PipelineShape { workers, tile_length, is_bulk, .. } = self.shape;
-        let (to, arrived) = (self.at::<T>(stage), self.arrived.at(stage));
+        let (to, arrived) = (self.at::<T>(stage), self.pipeline.full(stage));
         let from = input.at(tile.first);
         if is_bulk {
             if is_producer {
@@ -115,15 +105,10 @@ impl<T: Storable> TilePipeline<T> {
         }
     }
 
-    /// Waits for the tile of a stage.
+    /// Waits for the next tile.
     #[track_caller]
-    pub(crate) fn wait(&self, stage: Reg<u32>, parity: Reg<u32>) {
-        let arrived = self.arrived.at(stage);
-        if self.shape.is_bulk {
-            arrived.wait_parity(parity);
-        } else {
-            wait_until(|| arrived.test_wait_parity(parity));
-        }
+    pub(crate) fn wait(&self, state: PipelineState) {
+        self.pipeline.wait(state);
     }
 }
 

@@ -187,8 +187,7 @@ impl<M> SinglePass<M> {
             let tile = self.place::<T>(tickets[stage as usize].tile, length);
             pipeline.fetch(input, constant(stage), tile, is_producer);
         }
-        let mut stage = constant(0u32);
-        let mut parity = constant(0u32);
+        let mut state = PipelineState::start();
         // The tiles that are published and not yet scanned, the latest first: the ticket; in
         // workers, the runs up to the thread's own in its warp, combined; in the last warp, the
         // prefix of each warp in the tile, and the aggregate.
@@ -204,6 +203,7 @@ impl<M> SinglePass<M> {
         let oldest = self.lag as usize - 1;
         let mut is_running = queue.has(tickets[0]);
         while is_running {
+            let stage = state.stage();
             let (ticket, due) = (tickets[0], published[oldest]);
             let due_stage = self.stage_before(stage, self.lag);
             let mut upcoming = constant(0u64);
@@ -211,7 +211,7 @@ impl<M> SinglePass<M> {
             if is_worker {
                 if queue.has(ticket) {
                     let tile = self.place::<T>(ticket.tile, length);
-                    pipeline.wait(stage, parity);
+                    pipeline.wait(state);
                     if !tile.is_whole {
                         self.fill(input, pipeline.at(stage), tile);
                     }
@@ -292,11 +292,7 @@ impl<M> SinglePass<M> {
             shift_in(&mut before_warps, of_warps);
             shift_in(&mut aggregates, aggregate);
             shift_out(&mut tickets, next);
-            stage += 1;
-            if stage == self.stages {
-                stage = constant(0u32);
-                parity = parity ^ 1;
-            }
+            state.advance(self.stages);
             is_running = queue.has(tickets[0]);
             for tile in &published {
                 is_running = is_running | queue.has(*tile);

@@ -162,8 +162,7 @@ impl<P> Select<P> {
         for stage in 0..self.ahead() {
             fetch(constant(stage), tickets[stage as usize]);
         }
-        let mut stage = constant(0u32);
-        let mut parity = constant(0u32);
+        let mut state = PipelineState::start();
         // The tiles that are published and not yet stored, the latest first: the ticket; in
         // workers, the count of the warp; in the last warp, the offset of each warp in the tile,
         // and the count of the tile.
@@ -179,6 +178,7 @@ impl<P> Select<P> {
         let oldest = LAG as usize - 1;
         let mut is_running = queue.has(tickets[0]);
         while is_running {
+            let stage = state.stage();
             let (ticket, due) = (tickets[0], published[oldest]);
             let due_stage = stage.lt(LAG).select(stage + (self.stages - LAG), stage - LAG);
             let mut upcoming = constant(0u64);
@@ -190,9 +190,9 @@ impl<P> Select<P> {
                     let flag_segment = flag_pipeline
                         .as_ref()
                         .map(|pipeline| pipeline.at::<u8>(stage).at(warp * self.segment()));
-                    pipeline.wait(stage, parity);
+                    pipeline.wait(state);
                     if let Some(flag_pipeline) = &flag_pipeline {
-                        flag_pipeline.wait(stage, parity);
+                        flag_pipeline.wait(state);
                     }
                     if !tile.is_whole {
                         self.fill(input, segment, tile);
@@ -258,11 +258,7 @@ impl<P> Select<P> {
             shift_in(&mut before_warps, of_warps);
             shift_in(&mut aggregates, aggregate);
             shift_out(&mut tickets, next);
-            stage += 1;
-            if stage == self.stages {
-                stage = constant(0u32);
-                parity = parity ^ 1;
-            }
+            state.advance(self.stages);
             is_running = queue.has(tickets[0]);
             for tile in &published {
                 is_running = is_running | queue.has(*tile);
