@@ -56,8 +56,7 @@ impl Speculation {
             let position = first + at.min(limit.max(0i32).bit_cast::<u32>());
             let mut key = constant(NO_SLOT);
             if at.bit_cast::<i32>().le(limit) {
-                let page = sequences.table.at(sequence * entries + position / self.page_size).load();
-                key = page * self.page_size + position % self.page_size;
+                key = self.key(sequences.table.at(sequence * entries), position);
             }
             tokens[row] = token;
             positions[row] = position;
@@ -152,13 +151,21 @@ impl Speculation {
             let (position, most) = (of_slots[slot] + number, held[sequence]);
             let mut key = constant(NO_SLOT);
             if position < most {
-                let page = table[sequence * entries + position / self.page_size];
-                key = page * self.page_size + position % self.page_size;
+                key = self.key(table.at(sequence * entries), position);
             }
             let position = position.min(most.max(1u32) - 1);
             positions[sequence] = position;
             keys[sequence] = key;
             lengths[sequence] = position + 1;
         }
+    }
+}
+
+#[device]
+impl Speculation {
+    /// The key of a position of a sequence whose pages are `pages`.
+    fn key(&self, pages: Global<u32>, position: Reg<u32>) -> Reg<u32> {
+        let page = pages.at(position / self.page_size).load();
+        page * self.page_size + position % self.page_size
     }
 }
