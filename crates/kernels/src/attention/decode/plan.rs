@@ -1,7 +1,7 @@
 //! The configuration of the kernel: how warps share a tile of keys, and what shared memory holds.
 //!
 //! ```text
-//! a tile of K (or V) in the ring: `key_warps` boxes of `box_keys` keys x head_dim
+//! a tile of K (or V) in the pipeline: `key_warps` boxes of `box_keys` keys x head_dim
 //!
 //!            keys 0..16     keys 16..32    keys 32..48    keys 48..64
 //! rows 0..16   warp 0         warp 1         warp 2         warp 3        each with a softmax of its own
@@ -85,7 +85,7 @@ pub(crate) struct DecodePlan {
     pub(super) key_warps: u32,
     /// Warps along the rows.
     pub(super) row_warps: u32,
-    /// Tiles of the ring; K and V alternate.
+    /// Tiles of the pipeline; K and V alternate.
     pub(super) stages: u32,
     /// Resident CTAs per SM.
     pub(super) ctas_per_sm: u32,
@@ -169,7 +169,7 @@ impl DecodePlan {
     }
 
     /// Warps along the keys: enough that one tile's chain of products and softmax takes less time
-    /// than its bytes, and few enough that partial results leave room for the ring.
+    /// than its bytes, and few enough that partial results leave room for the pipeline.
     fn key_warps(shape: &DecodeShape, row_warps: u32) -> u32 {
         /// Shared memory for partial results.
         const PARTIAL_BYTES: u32 = 72 << 10;
@@ -223,12 +223,12 @@ impl DecodePlan {
 /// Shared memory for mbarriers, collectives and alignment.
 const STATIC_BYTES: u32 = 3 << 10;
 
-/// Bytes of the ring that suffice: twice what hides the latency of HBM (4.5 TB/s of 132 SMs for
+/// Bytes of the pipeline that suffice: twice what hides the latency of HBM (4.5 TB/s of 132 SMs for
 /// 2 us are 68 KB each). More than that waits in the memory system, and CTAs finish further apart:
 /// on an H200, one sequence of 32,768 keys takes 39.8 us with 128 KB and 42.0 us with 192 KB.
 const BYTES_IN_FLIGHT: u32 = 128 << 10;
 
-/// Tiles of the ring at most.
+/// Tiles of the pipeline at most.
 const MAX_STAGES: u32 = 32;
 
 fn refuse<V>(reason: String) -> Result<V> {

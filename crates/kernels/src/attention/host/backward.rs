@@ -143,6 +143,18 @@ impl GradientConfiguration {
         let section = u32::try_from(SECTION_BYTES / bytes.max(1)).unwrap_or(u32::MAX);
         Self { rows, section, deterministic: false }
     }
+
+    /// What the kernels are built for beside the sizes of their tiles.
+    fn form(self, attention: &Attention, scored: bool) -> GradientForm {
+        GradientForm {
+            mask: attention.mask.bounds(),
+            packed: attention.is_packed(),
+            capped: attention.bound.is_some(),
+            biased: attention.biased,
+            scored,
+            deterministic: self.deterministic,
+        }
+    }
 }
 
 impl Operations {
@@ -264,14 +276,7 @@ impl Operations {
             }
             return Ok(LaunchCounts::default());
         }
-        let form = GradientForm {
-            mask: attention.mask.bounds(),
-            packed: attention.is_packed(),
-            capped: attention.bound.is_some(),
-            biased: attention.biased,
-            scored: score.is_some(),
-            deterministic: configuration.deterministic,
-        };
+        let form = configuration.form(attention, score.is_some());
         let extents = (attention.shape, attention.packed, attention.strides);
         let key = (extents, attention.sinks, configuration, form);
         let plan = self.remembered::<(Plan<T>, S), _, _>(key, |_| {

@@ -9,7 +9,7 @@ use warpwright::lang::tma;
 use warpwright::prelude::*;
 
 use super::configuration::{CacheElement, DecodeAttention};
-use super::ring::{BoxLayout, Ring};
+use super::stages::{BoxLayout, TileStages};
 
 /// The keys of a lane's box: its page, the first of its keys in the page, and the key head.
 #[derive(Clone, Copy, DeviceValue)]
@@ -32,7 +32,7 @@ pub(crate) trait Pool<T: CacheElement>: KernelParameter<Value = Self> + Copy {
     fn fill(
         self,
         kernel: &DecodeAttention,
-        ring: &Ring<T>,
+        stages: &TileStages<T>,
         stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
@@ -63,13 +63,13 @@ impl<T: CacheElement> Pool<T> for TensorMap {
     fn fill(
         self,
         kernel: &DecodeAttention,
-        ring: &Ring<T>,
+        stages: &TileStages<T>,
         stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
         present: Reg<u32>,
     ) {
-        let (lane, elements) = (lane_id(), ring.boxes.elements());
+        let (lane, elements) = (lane_id(), stages.boxes.elements());
         if lane == 0 {
             full.arrive_and_expect(present * (elements * T::BYTES));
         }
@@ -80,7 +80,7 @@ impl<T: CacheElement> Pool<T> for TensorMap {
                 Some(eviction) => tma::Load::new(self, at).with_policy(cache_policy(eviction)),
                 None => tma::Load::new(self, at),
             };
-            copy.start(ring.memory.at((stage * ring.tile_boxes + lane) * elements), full);
+            copy.start(stages.memory.at((stage * stages.tile_boxes + lane) * elements), full);
         }
     }
 }
@@ -95,13 +95,13 @@ impl<T: CacheElement> Pool<T> for Global<T> {
     fn fill(
         self,
         kernel: &DecodeAttention,
-        ring: &Ring<T>,
+        stages: &TileStages<T>,
         stage: Reg<u32>,
         full: Mbarrier,
         position: BoxPosition,
         present: Reg<u32>,
     ) {
-        let (heads, boxes) = (kernel.heads, ring.boxes);
+        let (heads, boxes) = (kernel.heads, stages.boxes);
         let row = heads.key_heads * heads.head_dim;
         let copy = TiledCopy::new::<T>(
             "SM80_CP_ASYNC_CACHEGLOBAL<128>",
@@ -109,13 +109,13 @@ impl<T: CacheElement> Pool<T> for Global<T> {
             Layout::row_major((1, 8)),
         )
         .thread(lane_id());
-        let target = copy.target(&boxes.keys_tensor(ring.memory, ring.all_boxes()));
+        let target = copy.target(&boxes.keys_tensor(stages.memory, stages.all_boxes()));
         for index in 0..present {
             let (page, key) = (position.page.shuffle(index), position.key.shuffle(index));
             let first = page as u64 * u64::from(kernel.page_size) + key as u64;
             let from = self.at(first * u64::from(row)).at(position.head * heads.head_dim);
             let from = Tensor::with_layout(from, Layout::new((boxes.keys, heads.head_dim), (row, 1)));
-            let to = target.slice((All, All, All, stage * ring.tile_boxes + index));
+            let to = target.slice((All, All, All, stage * stages.tile_boxes + index));
             copy.copy_async(&to, &copy.source(&from), |_| None);
         }
         full.arrive_after_copies();

@@ -1,4 +1,4 @@
-//! The kernel: a producer's warp copies tiles of K and V into a ring, consumer warps multiply.
+//! The kernel: a producer's warp copies tiles of K and V into a pipeline, consumer warps multiply.
 //!
 //! ```text
 //! producer     page of each box from the block table; tensor copies of K's tile, of V's tile, of the next K's ..
@@ -11,17 +11,17 @@
 //!
 //! Rows are the queries of a key head, `query * group + query head of the group`, padded to 16. The
 //! products take 5% of the tensor cores' time (H200: 18 bytes of K and V per clock and SM, 16
-//! multiply-adds per element); bytes in flight decide, which are those of the ring.
+//! multiply-adds per element); bytes in flight decide, which are those of the pipeline.
 
 use warpwright::prelude::*;
 
 use super::cache::{BoxPosition, Pool};
 use super::configuration::{CacheElement, DecodeAttention, Inputs};
 use super::results::{Results, levels};
-use super::ring::{BoxLayout, Ring};
 use super::schedule::Walk;
 use super::scores::clear_unseen;
 use super::softmax::OnlineSoftmax;
+use super::stages::{BoxLayout, TileStages};
 use crate::attention::decode::problem::DecodeShape;
 
 /// Words of a cache line.
@@ -45,7 +45,7 @@ impl DecodeAttention {
         launch::blocks_per_sm(self.plan.ctas_per_sm);
         keys.declare_boxes(self);
         values.declare_boxes(self);
-        let ring = Ring::<T>::new(self, P::ARRIVALS);
+        let stages = TileStages::<T>::new(self, P::ARRIVALS);
         let results = Results::new(*self, inputs, [*lse, *workspace], *output, *arrived);
         let [batch, pages_per_sequence, window, team_ctas] = inputs.sizes;
         if self.plan.is_hopper {
@@ -66,9 +66,9 @@ impl DecodeAttention {
         let reach = window + (self.queries - 1);
         let walk = Walk::new(*self, inputs.lengths, (batch, pages_per_sequence), reach, team_ctas);
         if warp_id() == self.plan.consumer_warps() {
-            self.produce(&ring, walk, &inputs, [keys, values]);
+            self.produce(&stages, walk, &inputs, [keys, values]);
         } else {
-            self.consume(&ring, walk, &inputs, &results);
+            self.consume(&stages, walk, &inputs, &results);
         }
     }
 
@@ -76,13 +76,13 @@ impl DecodeAttention {
     #[device]
     fn produce<T: CacheElement, P: Pool<T>>(
         &self,
-        ring: &Ring<T>,
+        stages: &TileStages<T>,
         mut walk: Walk,
         inputs: &Inputs<T>,
         pools: [P; 2],
     ) {
         let (box_keys, key_warps) = (self.plan.box_keys, self.plan.key_warps);
-        let mut turn = PipelineState::start();
+        let mut state = PipelineState::start();
         while walk.is_unfinished() {
             let segment = walk.next();
             let pages = inputs.table.at(segment.sequence as u64 * inputs.sizes[1] as u64);
@@ -106,9 +106,9 @@ impl DecodeAttention {
                     }
                 }
                 for pool in &pools {
-                    let full = ring.pipeline.acquire(turn);
-                    pool.fill(self, ring, turn.stage(), full, position, present);
-                    turn = turn.next(self.plan.stages);
+                    let full = stages.pipeline.acquire(state);
+                    pool.fill(self, stages, state.stage(), full, position, present);
+                    state = state.next(self.plan.stages);
                 }
                 page = next_page;
             }
@@ -119,7 +119,7 @@ impl DecodeAttention {
     #[device]
     fn consume<T: CacheElement>(
         &self,
-        ring: &Ring<T>,
+        stages: &TileStages<T>,
         mut walk: Walk,
         inputs: &Inputs<T>,
         results: &Results<T>,
@@ -138,7 +138,7 @@ impl DecodeAttention {
         let part = mma.thread(thread);
         let mut q: Fragment<T> = part.a_fragment((rows, head_dim));
         let k: Fragment<T> = part.b_fragment((box_keys, head_dim));
-        let mut v: Fragment<T> = part.b_fragment((ring.boxes.span, box_keys));
+        let mut v: Fragment<T> = part.b_fragment((stages.boxes.span, box_keys));
         let mut scores: Fragment<f32> = part.c_fragment((rows, box_keys));
         let mut weights: Fragment<T> = part.a_fragment((rows, box_keys));
         let mut out: Fragment<f32> = part.c_fragment((rows, head_dim));
@@ -147,32 +147,32 @@ impl DecodeAttention {
         // K has k contiguous, and V n: its 8x8 matrices are transposed on the way to registers.
         let k_load = TiledCopy::into_b::<T>("SM75_U32x4_LDSM_N", &mma).thread(thread);
         let v_load = TiledCopy::into_b::<T>("SM75_U16x8_LDSM_T", &mma).thread(thread);
-        let k_boxes = k_load.source(&ring.boxes.keys_tensor(ring.memory, ring.all_boxes())).hoisted();
+        let k_boxes = k_load.source(&stages.boxes.keys_tensor(stages.memory, stages.all_boxes())).hoisted();
         let (k_target, v_target) = (k_load.retile(&k), v_load.retile(&v));
-        let v_boxes = v_load.source(&ring.boxes.values_tensor(ring.memory, ring.all_boxes())).hoisted();
+        let v_boxes = v_load.source(&stages.boxes.values_tensor(stages.memory, stages.all_boxes())).hoisted();
 
-        let mut turn = PipelineState::start();
+        let mut state = PipelineState::start();
         while walk.is_unfinished() {
             let segment = walk.next();
             self.load_queries(&mut q, inputs, &segment, row_warp);
             out.clear();
             let mut softmax = OnlineSoftmax::new();
             for first in (0..segment.boxes).step_by(plan.key_warps) {
-                let (k_turn, v_turn) = (turn, turn.next(plan.stages));
-                turn = v_turn.next(plan.stages);
+                let (k_state, v_state) = (state, state.next(plan.stages));
+                state = v_state.next(plan.stages);
                 if key_warp < segment.boxes - first {
                     let first_key = segment.first_key + (first + key_warp) * box_keys;
                     let is_partial = self.is_partial(&segment, first_key, inputs.sizes[2]);
 
-                    ring.pipeline.wait(k_turn);
-                    let k_box = k_turn.stage() * plan.key_warps + key_warp;
+                    stages.pipeline.wait(k_state);
+                    let k_box = k_state.stage() * plan.key_warps + key_warp;
                     scores.clear();
                     for step in 0..head_dim / 16 {
                         let at = (All, All, step);
                         k_load.load_matrix(&k_target.slice(at), &k_boxes.slice((All, All, step, k_box)));
                         gemm(&mma, &mut scores, &q.slice(at), &k.slice(at));
                     }
-                    ring.release(k_turn);
+                    stages.release(k_state);
 
                     self.score(&mut scores, inputs.scales);
                     if is_partial {
@@ -185,24 +185,24 @@ impl DecodeAttention {
                         weights.set_pair(i, low, high);
                     }
 
-                    ring.pipeline.wait(v_turn);
-                    let v_box = v_turn.stage() * plan.key_warps + key_warp;
-                    for panel in 0..ring.boxes.panels() {
+                    stages.pipeline.wait(v_state);
+                    let v_box = v_state.stage() * plan.key_warps + key_warp;
+                    for panel in 0..stages.boxes.panels() {
                         v_load.load_matrix(&v_target, &v_boxes.slice((All, All, All, panel, v_box)));
                         if is_partial {
                             clear_unseen(&mut v, &segment, first_key);
                         }
-                        let mut columns = panel_of(&out, panel, ring.boxes.panels());
+                        let mut columns = panel_of(&out, panel, stages.boxes.panels());
                         for step in 0..box_keys / 16 {
                             let at = (All, All, step);
                             gemm(&mma, &mut columns, &weights.slice(at), &v.slice(at));
                         }
                     }
-                    ring.release(v_turn);
+                    stages.release(v_state);
                 } else {
                     // The last tile of a segment may lack the warp's box.
-                    ring.skip(k_turn);
-                    ring.skip(v_turn);
+                    stages.skip(k_state);
+                    stages.skip(v_state);
                 }
             }
             results.store_warp((key_warp, row_warp), &softmax, &out);

@@ -5,11 +5,11 @@ mod configuration;
 mod kernel;
 mod partial;
 mod results;
-mod ring;
 mod rows;
 mod schedule;
 mod scores;
 mod softmax;
+mod stages;
 
 pub(super) use cache::{Pool, box_requirement};
 pub use configuration::CacheElement;

@@ -1,4 +1,4 @@
-//! The ring of tiles between the producer's warp and the consumers: K and V alternate.
+//! The stages of tiles between the producer's warp and the consumers: K and V alternate.
 //!
 //! ```text
 //! memory of a tile     box 0 | box 1 | ..                  a box: `box_keys` keys of one page and head
@@ -61,7 +61,7 @@ impl BoxLayout {
 }
 
 /// The stages of tiles.
-pub(crate) struct Ring<T> {
+pub(crate) struct TileStages<T> {
     pub(super) boxes: BoxLayout,
     /// Boxes of a tile.
     pub(super) tile_boxes: u32,
@@ -70,8 +70,8 @@ pub(crate) struct Ring<T> {
 }
 
 #[device]
-impl<T: CacheElement> Ring<T> {
-    /// An empty ring. `arrivals`: those of the producer's warp per tile. The CTA synchronizes before
+impl<T: CacheElement> TileStages<T> {
+    /// Empty stages. `arrivals`: those of the producer's warp per tile. The CTA synchronizes before
     /// it uses it.
     pub(super) fn new(kernel: &DecodeAttention, arrivals: u32) -> Self {
         let (boxes, plan) = (BoxLayout::new::<T>(kernel), kernel.plan);
