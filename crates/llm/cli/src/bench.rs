@@ -17,24 +17,24 @@ use crate::model::Model;
 pub struct Bench {
     #[command(flatten)]
     model: Model,
-    /// Sequences of a decode; 0 times none.
-    #[arg(long, value_delimiter = ',', default_value = "1,16,64,128")]
+    /// Batch sizes of timed decodes; 0 skips decodes.
+    #[arg(long = "batch-size", value_delimiter = ',', default_value = "1,16,64,128")]
     batch: Vec<u32>,
-    /// Tokens of each sequence before the first decode.
-    #[arg(long, default_value_t = 1024)]
+    /// Prompt tokens of each sequence before the first decode.
+    #[arg(long = "input-len", default_value_t = 1024)]
     prompt: u32,
-    /// Decodes that are timed.
-    #[arg(long, default_value_t = 64)]
+    /// Number of timed decodes: output tokens of each sequence.
+    #[arg(long = "output-len", default_value_t = 64)]
     steps: u32,
-    /// Tokens of prompts that are timed alone, each with the token that follows it; 0 times none.
+    /// Prompt lengths of timed prefills, each with its first output token; 0 skips prefills.
     #[arg(long, value_delimiter = ',', default_value = "8192")]
     prefill: Vec<u32>,
     /// Warm up as `serve` does: seconds in which the kernels of all steps are compiled, before graphs of decodes are
     /// captured. 0 compiles each kernel when a step needs it.
     #[arg(long, default_value_t = 0)]
     warm_up_seconds: u64,
-    /// Print what each operation of a decode launches, moves and computes, and run nothing. The times are
-    /// those of its bytes or its FLOPs at the GPU's roof: once, and in all layers.
+    /// Print the launches, bytes and FLOPs of each operation of a decode, and run nothing. Times are bytes or FLOPs at the
+    /// GPU's roof: once, and in all layers.
     #[arg(long)]
     plan: bool,
     /// Print each figure as a line of JSON.

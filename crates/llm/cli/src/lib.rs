@@ -8,11 +8,14 @@ mod load;
 mod model;
 mod output;
 mod progress;
+mod renamed;
 mod sampling;
 mod save;
 mod score;
 mod serve;
 mod terminal;
+
+use std::ffi::OsString;
 
 use clap::Parser;
 pub use output::{ends_with_output, is_end_of_output, sentence};
@@ -41,6 +44,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// Reads arguments, the name of the program first.
+    ///
+    /// # Errors
+    /// An argument is wrong. Of a flag that has another name now, the error has the new one.
+    pub fn read<S: Into<OsString> + Clone>(
+        arguments: impl IntoIterator<Item = S> + Clone,
+    ) -> Result<Self, clap::Error> {
+        let verb: Option<OsString> = arguments.clone().into_iter().nth(1).map(Into::into);
+        let verb = verb.as_ref().and_then(|verb| verb.to_str());
+        Self::try_parse_from(arguments).map_err(|error| renamed::with_new_name::<Self>(error, verb))
+    }
+
     /// Runs the verb.
     ///
     /// # Errors

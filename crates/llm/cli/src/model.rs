@@ -26,30 +26,30 @@ use crate::progress;
 pub(crate) struct Model {
     /// A folder with config.json and safetensors, or a .gguf file.
     model: PathBuf,
-    /// The type of weights: f32, bf16, fp8 or int4. Activations are f32 with f32, else bf16.
+    /// Weight type: f32, bf16, fp8 or int4. Activations are f32 with f32, else bf16.
     #[arg(long, default_value = "bf16", value_parser = data_type)]
     dtype: DataType,
-    /// The type of the gated delta rule's states: f32 or bf16, half of the bytes and less exact. [default: as
-    /// the model's configuration says, f32 in Qwen 3.5's]
-    #[arg(long, value_name = "TYPE", value_parser = state_type)]
+    /// Type of the gated delta rule's states: f32, or bf16 with half the bytes and less precision. [default: the type in
+    /// the model's configuration, f32 for Qwen 3.5]
+    #[arg(long = "mamba-ssm-cache-dtype", value_name = "TYPE", value_parser = state_type)]
     state: Option<StateType>,
-    /// cuda:0, emu:h200, or auto: the first GPU, else the emulator.
+    /// Device: cuda:0, emu:h200, or auto for the first GPU or else the emulator.
     #[arg(long, env = "WARPWRIGHT_DEVICE", default_value = "auto")]
     device: String,
-    /// GPUs that have a part of each layer and compute together: 1, 2 or 4, from the device on.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = ranks)]
+    /// Number of GPUs for tensor parallelism: 1, 2 or 4, starting at the device.
+    #[arg(long = "tensor-parallel-size", value_name = "N", default_value = "1", value_parser = ranks)]
     tensor_parallel: u32,
-    /// Random weights of this seed; the model's folder needs config.json only.
+    /// Use random weights with this seed; the model's folder needs only config.json.
     #[arg(long, value_name = "SEED")]
     random_weights: Option<u64>,
-    /// Tokens of prompts in a step. [default: 512, and 2 for each answer of the step]
+    /// Prompt tokens per step. [default: 512, and 2 for each answer of the step]
     #[arg(long, value_parser = value_parser!(u32).range(1..=1 << 20))]
     chunk: Option<u32>,
-    /// Tokens of a sequence at most.
-    #[arg(long, default_value_t = 4096, value_parser = value_parser!(u32).range(1..=1 << 24))]
+    /// Maximum tokens of a sequence, prompt and answer.
+    #[arg(long = "max-model-len", default_value_t = 4096, value_parser = value_parser!(u32).range(1..=1 << 24))]
     context: u32,
-    /// Tokens that the model's MTP layer drafts for each step, 0 to 7. They change no token.
-    #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(..=7))]
+    /// Tokens drafted per step by the model's MTP layer, 0 to 7. Drafts do not change the answer.
+    #[arg(long = "num-speculative-tokens", default_value_t = 0, value_parser = value_parser!(u32).range(..=7))]
     drafts: u32,
     /// A folder with tokenizer.json and the chat template. [default: the model's own]
     #[arg(long)]

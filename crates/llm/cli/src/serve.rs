@@ -22,62 +22,62 @@ use crate::model::Model;
 pub struct Serve {
     #[command(flatten)]
     model: Model,
-    /// The address.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     host: String,
-    /// The port; 0 takes a free one.
+    /// Port to listen on; 0 selects a free one.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// The model's name in the API. [default: the name of its file or folder]
-    #[arg(long)]
+    /// Model name in the API. [default: the name of the file or folder]
+    #[arg(long = "served-model-name")]
     name: Option<String>,
-    /// The key that requests have to send. [default: none]
+    /// API key that requests must send. [default: none]
     #[arg(long, env = "WARPWRIGHT_API_KEY", hide_env_values = true, value_parser = api_key)]
     api_key: Option<String>,
-    /// A name of this server that requests may give as their host. Without one, a server without a key on this machine
-    /// takes addresses and localhost, so that no web page can use it by a name of its own.
-    #[arg(long, value_name = "NAME")]
+    /// Host name that requests may use; repeat the flag for several. By default, a server on the loopback address without
+    /// a key accepts addresses and localhost, so that no web page can reach it under another name.
+    #[arg(long = "allowed-hosts", value_name = "NAME")]
     allow_host: Vec<String>,
-    /// An origin of web pages that may use the server, such as https://example.com; * allows all.
-    #[arg(long, value_name = "ORIGIN")]
+    /// Origin whose web pages may use the server, such as https://example.com; * allows all.
+    #[arg(long = "allowed-origins", value_name = "ORIGIN")]
     allow_origin: Vec<String>,
-    /// Sequences that run together at most.
-    #[arg(long, default_value_t = 32, value_parser = value_parser!(u32).range(1..=65_536))]
+    /// Maximum sequences in a step.
+    #[arg(long = "max-num-seqs", default_value_t = 32, value_parser = value_parser!(u32).range(1..=65_536))]
     sequences: u32,
-    /// Tokens of the KV cache, for all sequences and prefixes. [default: 4 times the context]
+    /// KV cache size in tokens, for all sequences and prefixes. [default: 4 times the context]
     #[arg(long, value_parser = value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
-    /// Snapshots of recurrent state for cached prefixes.
+    /// Number of recurrent-state snapshots for cached prefixes.
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(..=1 << 20))]
     snapshots: u32,
-    /// Compute each prompt from its first token.
-    #[arg(long)]
+    /// Disable prefix caching: compute each prompt from its first token.
+    #[arg(long = "no-enable-prefix-caching")]
     no_prefix_cache: bool,
-    /// Seconds in which kernels are compiled before the socket opens; the rest are compiled while requests run.
+    /// Maximum seconds of kernel compilation before the socket opens; later kernels compile while requests run.
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u64).range(..=LONGEST))]
     warm_up_seconds: u64,
-    /// Answers that run or wait at most; more are refused.
+    /// Maximum running and waiting answers; more are refused.
     #[arg(long, default_value_t = 1024, value_parser = value_parser!(u32).range(1..))]
     requests: u32,
-    /// Answers of one request at most.
+    /// Maximum answers per request (`n`).
     #[arg(long, default_value_t = 128, value_parser = value_parser!(u32).range(1..))]
     choices: u32,
-    /// Connections at most; more wait to be accepted.
+    /// Maximum connections; more wait to be accepted.
     #[arg(long, default_value_t = 4096, value_parser = value_parser!(u32).range(1..))]
     connections: u32,
-    /// MiB of a body at most.
+    /// Maximum size of a request body in MiB.
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..=4095))]
     body_mib: u32,
-    /// MiB of all bodies that are read or worked on at most, without the first 64 KiB of each; more are refused.
+    /// Maximum size of all request bodies in progress in MiB, without the first 64 KiB of each; more are refused.
     #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..))]
     bodies_mib: u32,
-    /// Seconds in which the head of a request has to arrive, and then its body.
+    /// Timeout in seconds for the head of a request, and again for its body.
     #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..=LONGEST))]
     body_seconds: u64,
-    /// Seconds after which an answer ends.
+    /// Timeout of an answer in seconds.
     #[arg(long, default_value_t = 3600, value_parser = value_parser!(u64).range(1..=LONGEST))]
     answer_seconds: u64,
-    /// Seconds that answers have to end after SIGTERM.
+    /// Grace period in seconds for running answers after SIGTERM.
     #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(..=LONGEST))]
     grace_seconds: u64,
     /// Write a trace of requests and steps for Perfetto.

@@ -45,7 +45,10 @@ impl Answer {
         self.write(parser.finish())?;
         terminal::write("\n")?;
         if is_cut {
-            eprintln!("[the answer was cut after {} tokens; --tokens and --context allow more]", self.tokens);
+            eprintln!(
+                "[the answer was cut after {} tokens; --tokens and --max-model-len allow more]",
+                self.tokens
+            );
         }
         Ok(())
     }

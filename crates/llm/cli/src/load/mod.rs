@@ -39,24 +39,24 @@ pub struct Load {
     #[command(flatten)]
     model: Model,
     /// Answers that run together.
-    #[arg(long, default_value_t = 512)]
+    #[arg(long = "max-concurrency", default_value_t = 512)]
     concurrent: u32,
-    /// Answers in all.
-    #[arg(long, default_value_t = 2048)]
+    /// Number of requests.
+    #[arg(long = "num-prompts", default_value_t = 2048)]
     requests: u32,
     /// End after this time with answers that run.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Tokens of a prompt on average.
-    #[arg(long, default_value_t = 215.0)]
+    /// Mean prompt length in tokens.
+    #[arg(long = "random-input-len", default_value_t = 215.0)]
     prompt_tokens: f64,
-    /// Tokens of an answer on average.
-    #[arg(long, default_value_t = 200.0)]
+    /// Mean answer length in tokens.
+    #[arg(long = "random-output-len", default_value_t = 200.0)]
     answer_tokens: f64,
-    /// Give each prompt and each answer the average length.
+    /// Use the mean length for all prompts and answers.
     #[arg(long)]
     same_lengths: bool,
-    /// Tokens of a prompt or an answer at most.
+    /// Maximum tokens of a prompt or an answer.
     #[arg(long, default_value_t = 1024)]
     most_tokens: u32,
     /// Give every request of this number a prompt of `--long-tokens`; 0: none.
@@ -101,7 +101,7 @@ impl Load {
         let (vocabulary, context) = (engine.capacity().vocabulary, engine.capacity().context);
         if context < 2 * self.most_tokens {
             bail!(
-                "a context of {context} tokens does not hold prompt and answer: give --context or --most-tokens"
+                "a context of {context} tokens does not hold prompt and answer: give --max-model-len or --most-tokens"
             );
         }
         let create =
@@ -115,7 +115,7 @@ impl Load {
         let timed = runtime.block_on(self.send_all(&router, vocabulary, lengths))?;
         let during = self.steady(&timed, begin);
         if during.is_empty() {
-            bail!("the load ended before a steady state: give more --seconds or --requests");
+            bail!("the load ended before a steady state: give more --seconds or --num-prompts");
         }
         let preemptions = service.status().counts.preemptions;
         let figures = Figures::new(&timed, (begin, during), preemptions, lengths.means());

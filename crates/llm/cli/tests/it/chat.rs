@@ -61,7 +61,7 @@ fn errors_of_a_pipe_are_sentences_and_end_it() {
         (long.as_str(), "but the context is 128 tokens: shorten the prompt.\n"),
     ];
     for (input, end) in cases {
-        let output = chat(input, "-n 3 --context 128");
+        let output = chat(input, "-n 3 --max-model-len 128");
         assert!(error(&output).ends_with(end), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }

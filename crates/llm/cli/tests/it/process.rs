@@ -29,8 +29,8 @@ fn numbers_have_a_range() {
         "connections",
         "requests",
         "choices",
-        "context",
-        "sequences",
+        "max-model-len",
+        "max-num-seqs",
         "cache-tokens",
         "chunk",
     ] {
@@ -39,7 +39,7 @@ fn numbers_have_a_range() {
             assert!(text.contains(flag), "{text}");
         }
     }
-    for flag in ["grace-seconds", "warm-up-seconds", "snapshots", "drafts"] {
+    for flag in ["grace-seconds", "warm-up-seconds", "snapshots", "num-speculative-tokens"] {
         fails(&mut command(&["serve", "/nowhere", &format!("--{flag}"), "18446744073709551615"]), 2);
     }
 }
@@ -74,9 +74,9 @@ fn output_that_nobody_reads_ends_the_command() {
         "1",
         "--device",
         "emu:h200",
-        "--batch",
+        "--batch-size",
         "3",
-        "--prompt",
+        "--input-len",
         "9",
         "--plan",
     ];

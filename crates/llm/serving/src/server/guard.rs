@@ -54,13 +54,13 @@ fn check(app: &App, request: &Request, is_allowed_origin: bool) -> Result<(), Ap
     if let (Some(host), Some(names)) = (host, &app.limits.hosts)
         && !is_own(host, names)
     {
-        let message = format!("This server is not `{host}`: start it with --allow-host to use this name.");
+        let message = format!("This server is not `{host}`: start it with --allowed-hosts to use this name.");
         return Err(ApiError::status(StatusCode::FORBIDDEN, "foreign_host", message));
     }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let is_same = origin.is_none_or(|origin| origin.split_once("://").map(|(_, origin)| origin) == host);
     if !is_same && !is_allowed_origin && request.method() != Method::GET {
-        let message = "Web pages of other origins may not use this server: start it with --allow-origin.";
+        let message = "Web pages of other origins may not use this server: start it with --allowed-origins.";
         return Err(ApiError::status(StatusCode::FORBIDDEN, "foreign_origin", message));
     }
     // A browser asks without a key whether it may send one.
