@@ -171,19 +171,21 @@ impl Probe for &'static Access {
         for site in SITES {
             let region = session.of(site.bytes, 256 << 10);
             for &threads in site.threads {
-                // An SM has room for two CTAs of 1024 threads.
-                let ctas_of_sm = if site.is_whole && threads == 1024 { 2 } else { 1 };
+                // Two groups of copies are in flight, in two halves of shared memory.
+                let groups = if self.name == "cp.async" { 2 } else { 1 };
+                let of_cta = groups * threads * ACCESS as u32 * self.flight as u32;
+                let shared = if self.name == "cp.async" { of_cta } else { 0 };
+                let launch = Launch::new(1, threads).dynamic_shared(shared);
+                let ctas_of_sm = match site.is_whole && threads == 1024 {
+                    true => entry.occupancy(&launch)?.ctas_per_sm.min(2),
+                    false => 1,
+                };
                 let ctas = ctas_of_sm * if site.is_whole { session.sms() } else { 1 };
-                let in_flight = u64::from(ctas_of_sm * threads) * ACCESS * self.flight as u64;
                 let trip = u64::from(ctas * threads) * ACCESS * self.flight as u64;
                 // Few threads get as much time as many.
                 let total = site.total.min(u64::from(threads) * site.total / 128);
                 let trips = (session.of(total, trip) / trip).max(1);
-                let launch = Launch::new(ctas, threads).dynamic_shared(if self.name == "cp.async" {
-                    2 * threads * 16 * self.flight as u32
-                } else {
-                    0
-                });
+                let launch = Launch::new(ctas, threads).dynamic_shared(shared);
                 // A copy goes to the second half of the data.
                 let apart = if self.name == "copy" { session.data.bytes() as u64 / 2 } else { 0 };
                 let further = [Argument::scalar(region - 1), Argument::scalar(apart)];
@@ -192,7 +194,7 @@ impl Probe for &'static Access {
                 let figure = |quantity, unit, value| {
                     Figure::new(FAMILY, format!("{}, {}", self.name, site.name), quantity, unit, value)
                         .at("warps", ctas_of_sm * threads / 32)
-                        .at("in_flight", in_flight)
+                        .at("in_flight", ctas_of_sm * of_cta)
                 };
                 figures.push(figure("rate", "bytes/cycle", bytes / time.cycles));
                 if site.is_whole {

@@ -152,11 +152,12 @@ pub(super) fn steps() -> Vec<Steps> {
     for (width, inputs, rows) in narrow.chain(wide) {
         for (name, class, step) in rows {
             let latency = Steps { width, inputs, ..Steps::new(FAMILY, name, *class, step) };
-            let interval = latency.interval();
+            let [few, many] = latency.interval();
             // A sequence of instructions that is repeated as often would not stay in the caches near by.
             let is_sequence =
                 matches!(class, Class::IntegerDivide | Class::FloatDivide) || step.contains("sqrt.rn");
-            all.push(if is_sequence { Steps { counts: [32, 32], ..interval } } else { interval });
+            let many = if is_sequence { Steps { counts: [32, 32], ..many } } else { many };
+            all.extend([few, many]);
             all.push(latency);
         }
     }

@@ -10,6 +10,7 @@ mod shared_memory;
 mod steps;
 mod tensor_core;
 mod transfer;
+mod transfer_kernels;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -107,6 +108,7 @@ mod tests {
     use std::collections::HashSet;
 
     use warpwright_runtime::Device;
+    use warpwright_testing::in_threads;
     use warpwright_testing::ptxas::Assembler;
 
     use super::*;
@@ -136,9 +138,12 @@ mod tests {
     #[test]
     fn ptxas_accepts_every_probe() {
         let Some(ptxas) = Assembler::from_environment() else { return };
-        for probe in probes() {
-            let text = session::module(&probe.ptx());
-            ptxas.assemble("sm_90a", &text).unwrap_or_else(|error| panic!("{}: {error}", probe.name()));
-        }
+        let texts: Vec<_> =
+            probes().iter().map(|probe| (probe.name(), session::module(&probe.ptx()))).collect();
+        in_threads(texts.chunks(texts.len().div_ceil(4)), |texts| {
+            for (name, text) in texts {
+                ptxas.assemble("sm_90a", text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+        });
     }
 }

@@ -132,7 +132,7 @@ fn shared_steps() -> Vec<Steps> {
             shared_bytes: SHARED_BYTES,
             ..Steps::new(SHARED, name, class, step)
         };
-        all.push(latency.interval());
+        all.extend(latency.interval());
         all.extend(is_dependent.then_some(latency));
     }
     all
@@ -152,7 +152,10 @@ fn conflict_steps() -> Vec<Steps> {
             "ld.volatile.shared.b32 $0, [$0];",
         )
     };
-    let both = |step: Steps| [Steps { threads: vec![32, 128], ..step.interval() }, step];
+    let both = |step: Steps| {
+        let [few, _] = step.interval();
+        [few, step]
+    };
     CONFLICTS.into_iter().map(step).flat_map(both).collect()
 }
 

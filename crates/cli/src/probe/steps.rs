@@ -124,13 +124,12 @@ impl Steps {
         }
     }
 
-    /// The same step in independent chains, by 1, 4, 8 and 16 warps.
-    pub(super) fn interval(&self) -> Self {
-        let registers = self.registers;
-        let chains = if registers <= 2 { 8 } else { 4 };
-        let threads = vec![32, 128, 256, 512];
-        let (counts, trips) = ([128, 128], [32, 64]);
-        Self { quantity: Quantity::Interval, chains, counts, trips, threads, ..self.clone() }
+    /// The same step in independent chains, by 1 and 4 warps, and by 8 and 16.
+    pub(super) fn interval(&self) -> [Self; 2] {
+        let chains = if self.registers <= 2 { 8 } else { 4 };
+        let few = Self { quantity: Quantity::Interval, chains, threads: vec![32, 128], ..self.clone() };
+        let many = Self { counts: [128, 128], trips: [32, 64], threads: vec![256, 512], ..few.clone() };
+        [few, many]
     }
 
     fn register(&self, chain: usize, number: usize) -> String {
@@ -270,7 +269,8 @@ impl Probe for Steps {
     }
 
     fn name(&self) -> String {
-        format!("{} {:?}", self.name, self.quantity).to_lowercase()
+        let warps = self.threads[0].div_ceil(32);
+        format!("{} {:?} of {warps} warps", self.name, self.quantity).to_lowercase()
     }
 
     fn ptx(&self) -> String {

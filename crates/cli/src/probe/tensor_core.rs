@@ -72,7 +72,10 @@ fn mma_steps() -> Vec<Steps> {
     MMAS.iter()
         .map(latency)
         .chain([double, small])
-        .flat_map(|latency| [latency.interval(), latency])
+        .flat_map(|latency| {
+            let [few, many] = latency.interval();
+            [latency, few, many]
+        })
         .collect()
 }
 
