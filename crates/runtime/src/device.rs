@@ -103,7 +103,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The device is a GPU, whose launches are timed with [`events`](Stream::record).
+    /// The device is a GPU, whose launches are timed with [`events`](crate::Stream::record).
     pub fn timed(self) -> Result<Self> {
         self.observed(|device| Error::NotTimed { device }, |on| on.time_launches())
     }
