@@ -176,6 +176,29 @@ fn both_orders_and_generations_are_right() -> Outcome {
     Ok(())
 }
 
+/// Gaps between the matrices B are not read, on both generations.
+#[test]
+fn gaps_between_matrices_are_right() -> Outcome {
+    let (n, k, sizes) = (16, 24, [5, 4]);
+    let matrix = (n * k) as usize;
+    let (a, b) = (whole(9 * k as usize, 1), whole(2 * matrix, 2));
+    let (first, second) = a.split_at(5 * k as usize);
+    let mut expected = multiplied(Problem::new(sizes[0], n, k), first, &b);
+    expected.extend(multiplied(Problem::new(sizes[1], n, k), second, &b[matrix..]));
+    let spaced = [&b[..matrix], &[f32::NAN; 8], &b[matrix..]].concat();
+    for name in ["emu:a100", "emu:h200"] {
+        let device = Device::named(name)?;
+        let (operations, stream) = (Operations::new(&device), device.stream()?);
+        let offsets = device.buffer_from(&[0, sizes[0], sizes[0] + sizes[1]])?;
+        let (a, b) = (sent(&device, &a, bf16::from_f32)?, sent(&device, &spaced, bf16::from_f32)?);
+        let mut c = device.uninitialized::<f32>(9 * n as usize)?;
+        let gemm = Gemm::new(9, n, k).along_m(&offsets).strides(0, u64::from(n * k) + 8, u64::from(9 * n));
+        operations.gemm(&stream, &gemm, &a, &b, &mut c)?;
+        compare(&c, |found| found, &expected, name)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn every_type_is_right() -> Outcome {
     fn check<T: MultipliesWith<T>>(device: &Device, input: impl Fn(f32) -> T) -> Outcome {

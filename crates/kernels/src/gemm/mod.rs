@@ -12,12 +12,10 @@
 //! device/kernel.rs           the kernel's entry: tensor maps and extents become Problems
 //! device/mainloop/tma.rs     tiles and stages; the thread that loads them
 //! device/mainloop/wgmma.rs   roles, barriers, and the loop over k with wgmma
-//! device/store.rs            accumulators to C, through the epilogue
 //! ```
 //!
 //! `docs/kernels/gemm.md` lists the other files. The folder has three floors, `problem`, `device` and
-//! `host`, each of which imports only those before it. `workloads/gemm` is what the command line makes
-//! of it: options, inputs, the reference, the cuBLASLt baseline and the search.
+//! `host`, each of which imports only those before it; `workloads/gemm` is the command line's.
 
 pub mod device;
 pub mod host;

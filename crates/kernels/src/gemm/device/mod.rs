@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster_split;
 pub mod epilogue;
+pub(crate) mod grouped_kernel;
 pub mod kernel;
 pub mod mainloop;
 pub(crate) mod mma_sync_kernel;

@@ -19,7 +19,7 @@ use super::heuristic;
 use super::launch::{self, Buffers, Call};
 use super::maps::{CopyScratch, OperandCopies, Reading, mapped};
 use crate::gemm::device::epilogue::Fused;
-use crate::gemm::device::kernel::GroupedKernel;
+use crate::gemm::device::grouped_kernel::GroupedKernel;
 use crate::gemm::device::problems::{RECORD_EXTENTS, RECORD_SCALES, record_bytes};
 use crate::gemm::device::staging::StagedBatch;
 use crate::gemm::problem::batching::{GemmProblem, MAX_GROUPS, Problem};

@@ -28,7 +28,8 @@ use super::mma_sync_blockwise::PromotedTotals;
 use crate::gemm::device::epilogue::{Coordinate, EpilogueOp, gated};
 use crate::gemm::problem::batching::{GemmProblem, Problem};
 use crate::gemm::problem::epilogue::Activation;
-use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, MmaSyncOperand as _, Operand};
+use crate::gemm::problem::scales::Scaling;
+use crate::gemm::problem::types::{GemmOutput, GemmTypes, MatrixLayout, Operand};
 
 /// The build-time parameters that are chosen for a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -155,19 +156,16 @@ impl MmaSyncGemm {
         Self { a, b, a_vector: ROW_BYTES, b_vector: ROW_BYTES, ..own }
     }
 
-    /// The name of the instruction, by CuTe: of block-scaled operands, the instruction without scales that has the
-    /// same bytes in the same lanes.
-    fn atom(&self) -> &'static str {
-        use DataType::{Bf16, E4m3, E5m2, F16};
-        match (self.types.a, self.types.b) {
-            (Bf16, _) => bf16::ATOM,
-            (F16, _) => f16::ATOM,
-            _ if self.types.scaling.factors().is_some() => "SM89_16x8x32_F32E4M3E4M3F32_TN",
-            (E4m3, E5m2) => "SM89_16x8x32_F32E4M3E5M2F32_TN",
-            (E5m2, E4m3) => "SM89_16x8x32_F32E5M2E4M3F32_TN",
-            (E5m2, _) => "SM89_16x8x32_F32E5M2E5M2F32_TN",
-            _ => "SM89_16x8x32_F32E4M3E4M3F32_TN",
-        }
+    /// The instruction, by CuTe's name: of block-scaled operands, one without scales that has the same bytes
+    /// in the same lanes.
+    fn atom(&self) -> String {
+        let (sm, k, [a, b]) = match self.types {
+            GemmTypes { scaling: Scaling::BlockScaled(_), .. } => (89, 32, [DataType::E4m3; 2]),
+            GemmTypes { a, b, .. } if a.bits() == 16 => (80, 16, [a, b]),
+            GemmTypes { a, b, .. } => (89, 32, [a, b]),
+        };
+        let [a, b] = [a, b].map(|data_type| data_type.ptx().to_uppercase());
+        format!("SM{sm}_16x8x{k}_F32{a}{b}F32_TN")
     }
 
     /// Whether the last elements of a row of memory are none: those of 8 bits to a multiple of 16.
@@ -179,6 +177,13 @@ impl MmaSyncGemm {
     /// that has gates has their values, too, if there is one.
     pub(super) fn warps(&self) -> (u32, u32) {
         if self.gate.is_some() { (WARPS.0 * WARPS.1, 1) } else { WARPS }
+    }
+
+    /// Repetitions of the MMA, 16 x 8, along the rows and the columns of a warp. A thread has four
+    /// accumulators of each, those of the repetitions along the rows one after another.
+    pub(super) fn repetitions(&self) -> (u32, u32) {
+        let (along_m, along_n) = self.warps();
+        (self.tile.0 / (16 * along_m), self.tile.1 / (8 * along_n))
     }
 
     /// CTAs of a launch.
@@ -233,7 +238,7 @@ impl MmaSyncGemm {
         let b_stages = b.stages(self.stages);
 
         // Which thread copies and multiplies what.
-        let mma = TiledMma::new(self.atom(), self.warps());
+        let mma = TiledMma::new(&self.atom(), self.warps());
         let part = mma.thread(thread);
         let a_copy = a.copies(&a_stages, thread, m - row * tile_m, self.exact, self.has_gaps());
         let b_copy = b.copies(&b_stages, thread, n - column * tile_n, self.exact, self.has_gaps());
@@ -337,7 +342,7 @@ impl MmaSyncGemm {
             let c = Tensor::with_layout(c(), Layout::new((m, n / 2u32), (n / 2u32, 1)));
             let mine = c.local_tile((tile_m, tile_n / 2), (row, column));
             // A thread's accumulators of 8 columns.
-            let run = tile_m / self.warps().0 / 16 * 4;
+            let run = 4 * self.repetitions().0;
             let gates = (0..accumulators.len()).filter(|index| index / run % 2 == 0);
             for gate in gates {
                 let product = gated::<C>(activation, value(gate), value(gate + run));

@@ -85,16 +85,14 @@ struct Rows {
     lane: Reg<u32>,
 }
 
-/// Rows and columns of the MMA, and accumulators of a thread.
-const ATOM: (u32, u32) = (16, 8);
+/// Accumulators of a thread in a repetition.
 const VALUES: u32 = 4;
 
 impl Rows {
     #[track_caller]
     fn new(gemm: &MmaSyncGemm, part: &ThreadMma) -> Self {
-        let (tile, (along_m, along_n)) = ((gemm.tile.0, gemm.tile.1), gemm.warps());
-        let repetitions = (tile.0 / (ATOM.0 * along_m), tile.1 / (ATOM.1 * along_n));
-        Self { coordinates: part.c_coordinates(tile), repetitions, lane: lane_id() }
+        let coordinates = part.c_coordinates((gemm.tile.0, gemm.tile.1));
+        Self { coordinates, repetitions: gemm.repetitions(), lane: lane_id() }
     }
 
     /// The row of each register of A's scales.

@@ -69,9 +69,6 @@ pub(super) struct PromotedTotals {
     pub(super) totals: Fragment<f32>,
 }
 
-/// Rows and columns of the MMA.
-const ATOM: (u32, u32) = (16, 8);
-
 impl PromotedTotals {
     /// For the tile at `at` of a C of those extents.
     #[track_caller]
@@ -85,8 +82,7 @@ impl PromotedTotals {
     ) -> Self {
         let tile = (gemm.tile.0, gemm.tile.1);
         let coordinates = part.c_coordinates(tile);
-        let (along_m, along_n) = gemm.warps();
-        let repetitions = (tile.0 / (ATOM.0 * along_m), tile.1 / (ATOM.1 * along_n));
+        let repetitions = gemm.repetitions();
         // Of the four accumulators of a repetition the first two are in one row, and the last two in
         // another: two columns.
         let row = |index: u32| at.0 + coordinates.row(index / 2 * 4 + index % 2 * 2);

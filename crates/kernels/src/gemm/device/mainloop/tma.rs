@@ -63,8 +63,7 @@ pub struct TmaGemm {
 }
 
 impl TmaGemm {
-    /// A kernel of that tile (m, n, k), whose k is contiguous in both operands, without a cluster and
-    /// options.
+    /// A kernel of that tile (m, n, k) without options; k is contiguous in both operands.
     pub const fn new(types: GemmTypes, tile: (u32, u32, u32), schedule: Schedule) -> Self {
         Self {
             types,
