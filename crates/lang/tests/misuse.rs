@@ -173,6 +173,7 @@ const ANYWHERE: &[Misuse] = misuses! {
     Pipeline::stages(0);
     TransactionPipeline::stages(0);
     TransactionPipeline::stages(2).synchronized_by_cta().acquire(PipelineState::start());
+    TransactionPipeline::stages(2).synchronized_by_cta().release(input(), input());
     load_of(false, tma_tile().unwrap(), false);
     load_of(true, tma_tile().unwrap().sliced(2), false);
     load_of(true, tma_tile().unwrap().in_parts(4), false);

@@ -102,7 +102,10 @@ impl TransactionStages {
     fn initialize(self, warps: Option<u32>) -> TransactionPipeline {
         let Self { count, arrivals, before_hopper } = self;
         let full = Mbarriers::called("`full` mbarrier", count);
-        let empty = warps.map(|warps| (Mbarriers::called("`empty` mbarrier", count), warps));
+        let mut empty = None;
+        if let Some(warps) = warps {
+            empty = Some((Mbarriers::called("`empty` mbarrier", count), warps));
+        }
         only_where(thread_idx().x.eq(0u32), || {
             for stage in 0..count {
                 full.at(stage).init(arrivals);
@@ -172,19 +175,20 @@ impl TransactionPipeline {
     /// it all the same, so that it does not release it twice.
     #[track_caller]
     pub fn release(self, stage: Reg<u32>, lane: Reg<u32>) {
+        let empty = self.empty();
         sync_warp(ALL_LANES);
         only_where(lane.eq(0u32), || {
-            self.empty().at(stage).arrive();
+            empty.at(stage).arrive();
         });
     }
 
     #[track_caller]
     fn empty(self) -> Mbarriers {
-        self.empty.unwrap_or_else(|| {
+        if self.empty.is_none() {
             refuse(
                 "no warp releases the stages of this pipeline, for the CTA synchronizes them: `acquire` and `release` belong to `released_by_warps`",
             );
-            self.full
-        })
+        }
+        self.empty.unwrap_or(self.full)
     }
 }
