@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use warpwright_arch::Arch;
-use warpwright_events::{Fault, InitializedBytes, LaunchInfo};
+use warpwright_events::{Fault, InitializedBytes, Instruction, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
 use crate::host::Host;
@@ -227,6 +227,8 @@ impl Emulator {
             shared_bytes: kernel.shared_bytes(launch.dynamic_shared_bytes),
             schedule: launch.schedule,
             observers: launch.observers,
+            takes_turns: launch.observers.iter().any(|observer| observer.takes_turns())
+                && kernel.code.instructions.iter().any(Instruction::takes_turn),
             strong_accesses: launch
                 .observers
                 .iter()

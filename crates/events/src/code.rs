@@ -118,6 +118,13 @@ pub struct Instruction {
     pub bases: Box<[Base]>,
 }
 
+impl Instruction {
+    /// Whether it is an atomic operation on global memory, whose result depends on the order of CTAs.
+    pub fn takes_turn(&self) -> bool {
+        self.class == Class::Atomic && !self.text.contains(".shared")
+    }
+}
+
 /// Which writes of other threads a load may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPath {

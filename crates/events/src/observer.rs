@@ -60,6 +60,13 @@ pub trait LaunchObserver: Sync + Debug {
         false
     }
 
+    /// Whether clusters take turns, which end at an atomic operation: what they take from a counter is then
+    /// spread over all resident clusters, as on a GPU, and is the same in each run. Otherwise a cluster may
+    /// take as much as there is while others have not begun.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     /// The observer of a cluster that starts, given the linear grid indices of its CTAs by rank. It
     /// is dropped when the cluster has ended or the launch has failed.
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver>;

@@ -144,6 +144,10 @@ impl LaunchObserver for LaunchTiming {
         true
     }
 
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     fn orders_strong_accesses(&self) -> bool {
         true
     }

@@ -159,7 +159,7 @@ impl Cluster {
             if !round.moved {
                 return Err(self.deadlock(launch, code, Proof::Blocked));
             }
-            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS {
+            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS || launch.takes_turns {
                 return Ok((ClusterPause::Waiting, changed));
             }
         }

@@ -194,7 +194,8 @@ pub(crate) fn run(
         still: StillClusters::default(),
         fault: Mutex::new(None),
     };
-    let workers = (pool.current_num_threads() as u64).min(cluster_count(context.grid, context.cluster));
+    let threads = if context.takes_turns { 1 } else { pool.current_num_threads() as u64 };
+    let workers = threads.min(cluster_count(context.grid, context.cluster));
     let tallies: Mutex<Vec<Tally>> = Mutex::new(Vec::new());
     pool.scope(|scope| {
         for _ in 0..workers {

@@ -70,6 +70,8 @@ struct Reported {
     selections: bool,
     /// Loads of tensor memory may be in flight to registers that it uses.
     loads: bool,
+    /// A turn ends at an atomic operation.
+    turns: bool,
 }
 
 /// A running path of a warp.
@@ -98,6 +100,7 @@ impl Step<'_> {
             instructions: observer.wants_instructions(),
             registers: uses_matter && observer.listens(),
             selections: observer.follows(),
+            turns: self.execution.launch.takes_turns,
             loads: uses_matter && self.execution.launch.schedule != Schedule::Eager,
         };
         match reported.instructions || reported.registers || reported.loads {
@@ -146,6 +149,11 @@ impl Step<'_> {
                         self.execution.changes += 1;
                         if let Err(failure) = effect.execute(&mut self.execution, active) {
                             return Err(self.located(pc, failure));
+                        }
+                        if OBSERVED && reported.turns && self.takes_turn(pc) {
+                            self.count(pc + 1);
+                            self.paths[self.index].yielded = true;
+                            return Ok(self.stop(pc + 1));
                         }
                         if !reported.instructions && self.execution.block.observer.follows() {
                             // An observer follows what was loaded from here on.
@@ -251,6 +259,10 @@ impl Step<'_> {
             Kind::Return | Kind::Exit => Ok(self.exit(pc, active)),
             Kind::Lanes(_) | Kind::Effect(_) => unreachable!("these do not end a turn"),
         }
+    }
+
+    fn takes_turn(&self, pc: u32) -> bool {
+        self.execution.launch.kernel.code.instruction(pc).takes_turn()
     }
 
     fn located(&self, pc: u32, failure: Box<Failure>) -> LocatedFailure {

@@ -119,8 +119,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Issues the next instruction of a warp. Returns whether its CTA ended with it.
-    pub(super) fn issue(&mut self, index: u32, now: u64) -> bool {
+    /// Issues the next instruction of a warp.
+    pub(super) fn issue(&mut self, index: u32, now: u64) {
         let program = self.program;
         let warp = &self.warps[index as usize];
         let pc = warp.pc;
@@ -151,7 +151,7 @@ impl Simulation<'_> {
         if let Some(Awaited::Publication(number)) = results.awaits {
             warp.ready = NEVER;
             self.published.entry(number).or_default().waiting.push(index);
-            return false;
+            return;
         }
         if let Some(Awaited::Moment(moment)) = results.awaits {
             warp.ready = NEVER;
@@ -164,12 +164,11 @@ impl Simulation<'_> {
                 let (at, arrivals) = (state.at, state.arrivals);
                 self.resume(index, at, arrivals);
             }
-            return false;
+            return;
         }
-        if self.advance(index) {
-            return false;
+        if !self.advance(index) {
+            self.end(index, next);
         }
-        self.end(index, next)
     }
 
     /// Adds the cycles since a warp's last instruction to the reasons for which it did not issue.
@@ -201,13 +200,21 @@ impl Simulation<'_> {
         let mut results = Results { at: now + slots - 1 + u64::from(operation.latency), stall, awaits: None };
         self.act(index, operation, now, &mut results);
         let warp = &self.warps[index as usize];
-        let (details, pc, trace, slot) = (warp.details.clone(), warp.pc, warp.trace, warp.cluster);
-        for at in details {
-            let cluster = self.clusters[slot as usize].as_ref().expect("it runs");
-            match cluster.trace.warps[trace as usize][at] {
-                Record::Detail(of, detail) if of == pc => self.detail(index, detail, now, &mut results),
-                _ => {}
+        let (details, pc, trace, slot) =
+            (warp.details.clone(), warp.pc, warp.trace as usize, warp.cluster as usize);
+        if details.is_empty() {
+            return results;
+        }
+        // The details of a run are in the order of its operations.
+        let found = &self.clusters[slot].as_ref().expect("it runs").trace.warps[trace][details.clone()];
+        let first = found.partition_point(|record| matches!(record, Record::Detail(of, _) if *of < pc));
+        for at in details.start + first..details.end {
+            let cluster = self.clusters[slot].as_ref().expect("it runs");
+            let Record::Detail(of, detail) = cluster.trace.warps[trace][at] else { break };
+            if of != pc {
+                break;
             }
+            self.detail(index, detail, now, &mut results);
         }
         results
     }

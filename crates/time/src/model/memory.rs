@@ -27,6 +27,8 @@ pub(super) struct Memory {
     device_bandwidth: Bandwidth,
     /// The time of a write, by the time of a read.
     write_weight: f64,
+    /// The cycle at which the L2 cache has the last store.
+    pub(super) stored: u64,
     /// Sectors that device memory has read and written.
     pub(super) device_sectors: u64,
     /// Sectors that the L2 cache has served.
@@ -70,6 +72,7 @@ impl Memory {
             l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
             device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
             write_weight: timing.device_reads.value / timing.device_writes.value,
+            stored: 0,
             device_sectors: 0,
             l2_sectors: 0,
         }
@@ -146,6 +149,7 @@ impl Memory {
                 end = end.max(served);
             }
         }
+        self.stored = self.stored.max(end + self.latencies.l2);
         end
     }
 }

@@ -151,6 +151,8 @@ struct Simulation<'a> {
     published: HashMap<Publication, MomentState>,
     /// The end of the last copy, whose data other CTAs may get, too.
     last_copy: u64,
+    /// A CTA has ended, so that there is room for another.
+    cta_ended: bool,
     outcome: Outcome,
 }
 
@@ -180,6 +182,7 @@ pub(crate) fn simulate(
         clusters: Vec::new(),
         published: HashMap::new(),
         last_copy: 0,
+        cta_ended: false,
         outcome: Outcome {
             cycles: 0,
             stalls: vec![[0; STALLS]; operations],
@@ -193,6 +196,8 @@ pub(crate) fn simulate(
     simulation.run(traces);
     let sectors = |sectors: u64| 32 * sectors;
     let Simulation { memory, mut outcome, .. } = simulation;
+    // A launch ends when its last store has been acknowledged.
+    outcome.cycles = outcome.cycles.max(memory.stored);
     outcome.device_bytes = sectors(memory.device_sectors);
     outcome.l2_bytes = sectors(memory.l2_sectors);
     outcome
@@ -204,7 +209,8 @@ impl Simulation<'_> {
         self.place(&mut pending, 0);
         loop {
             while let Some(Reverse((now, partition))) = self.queue.pop() {
-                if self.step(now, partition) {
+                self.step(now, partition);
+                if std::mem::take(&mut self.cta_ended) {
                     let later = now + self.arch.timing().cta_latency.value as u64;
                     self.place(&mut pending, later);
                 }
@@ -216,13 +222,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// A partition issues an instruction if a warp can. Returns whether a CTA ended.
-    fn step(&mut self, now: u64, partition: u32) -> bool {
+    /// A partition issues an instruction if a warp can.
+    fn step(&mut self, now: u64, partition: u32) {
         let partitions = self.arch.capability.partitions_per_sm;
         let (sm, index) = (partition / partitions, (partition % partitions) as usize);
         let state = &mut self.sms[sm as usize].partitions[index];
         if state.wakes_at != now {
-            return false;
+            return;
         }
         state.wakes_at = NEVER;
         let mut earliest = NEVER;
@@ -238,12 +244,11 @@ impl Simulation<'_> {
         }
         let Some(warp) = chosen else {
             self.wake(partition, earliest);
-            return false;
+            return;
         };
         let slots = u64::from(self.program.operations[self.warps[warp as usize].pc as usize].slots);
-        let ended = self.issue(warp, now);
+        self.issue(warp, now);
         self.wake(partition, now + slots);
-        ended
     }
 
     /// A partition looks for a warp to issue at a cycle, or earlier.

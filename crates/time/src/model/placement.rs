@@ -101,8 +101,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// A warp has ended. Returns whether its CTA has.
-    pub(super) fn end(&mut self, warp: u32, at: u64) -> bool {
+    /// A warp has ended.
+    pub(super) fn end(&mut self, warp: u32, at: u64) {
         self.outcome.cycles = self.outcome.cycles.max(at);
         let Warp { cluster: slot, rank, partition, .. } = self.warps[warp as usize];
         let partitions = self.arch.capability.partitions_per_sm;
@@ -112,13 +112,13 @@ impl Simulation<'_> {
         let cluster = self.clusters[slot as usize].as_mut().expect("it runs");
         cluster.left[rank as usize] -= 1;
         if cluster.left[rank as usize] > 0 {
-            return false;
+            return;
         }
         sm.room += 1;
+        self.cta_ended = true;
         debug_assert_eq!(cluster.sms[rank as usize], partition / partitions);
         if cluster.left.iter().all(|left| *left == 0) {
             self.clusters[slot as usize] = None;
         }
-        true
     }
 }
