@@ -39,6 +39,7 @@ mod overlap;
 mod products;
 mod reduce;
 mod refusals;
+mod refused;
 mod rope;
 mod sampling;
 mod scaled_product;

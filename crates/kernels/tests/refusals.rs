@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
+use warpwright::runtime::{Buffer, LaunchCounts, Stream};
 use warpwright_kernels::attention::decode::{DecodeBuffers, DecodeOptions, DecodeShape, Heads};
 use warpwright_kernels::attention::paged::{PagedAttention, PagedAttentionBuffers};
 use warpwright_kernels::attention::score::{self, Pair};
@@ -36,28 +36,7 @@ use warpwright_kernels::speculation::{self, Accepted, NextRows, Rows, SlotTokens
 use warpwright_kernels::transpose::{BlockTranspose, Method, TileTranspose};
 use warpwright_kernels::weight_only_gemv::{QuantizedWeights, WeightFormat};
 
-type Outcome = Result<LaunchCounts, OperationError>;
-
-/// What a call needs: the device's operations, and buffers of any type and length.
-struct Bench {
-    operations: Operations,
-    stream: Stream,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let device = Device::named("emu:h200").expect("emulators are always there");
-        Self { stream: device.stream().expect("a stream"), operations: Operations::new(&device) }
-    }
-
-    fn of<T: Storable>(&self, length: usize) -> Buffer<T> {
-        self.operations.device().zeros(length).expect("memory")
-    }
-
-    fn f32(&self, length: usize) -> Buffer<f32> {
-        self.of(length)
-    }
-}
+use crate::refused::{Bench, Outcome, Refusal, expect_refusals, refusals, sorted_by};
 
 /// No element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -419,16 +398,6 @@ fn gemv_by(
         QuantizedWeights { n: 3, k: 64, format, weights, group: 32, scales, zero_points, constant: true };
     change(&mut weights);
     product(&bench.operations, &bench.stream, weights, &bench.of(x), &mut bench.f32(y))
-}
-
-/// A call that is refused: the operation, the call, and the sentence.
-type Refusal = (&'static str, fn(&Bench) -> Outcome, &'static str);
-
-/// Calls of an operation, `$bench` being what they need, and the sentences that refuse them.
-macro_rules! refusals {
-    ($($operation:ident, |$bench:ident| $call:expr => $sentence:literal;)*) => {
-        &[$((stringify!($operation), |$bench: &Bench| -> Outcome { $call }, $sentence)),*]
-    };
 }
 
 /// What is no launch, as one.
@@ -1115,16 +1084,7 @@ const REFUSALS: &[Refusal] = refusals! {
 
 #[test]
 fn every_operation_refuses_what_does_not_fit() {
-    let bench = Bench::new();
-    for (operation, call, sentence) in REFUSALS {
-        let error = call(&bench).map(|_| ()).expect_err(sentence);
-        let is_about_shapes = matches!(
-            error,
-            OperationError::Length { .. } | OperationError::Shape { .. } | OperationError::Empty { .. }
-        );
-        assert!(is_about_shapes, "{operation}: {error:?}");
-        assert_eq!(error.to_string(), *sentence, "{operation}");
-    }
+    expect_refusals(REFUSALS);
 }
 
 /// Operations that take any shape: what they are given has one buffer at most, and that of any
@@ -1170,10 +1130,6 @@ fn no_operation_is_left_out() {
     assert!(gone.is_empty(), "no operation: {gone:?}");
 }
 
-fn sorted_by(bench: &Bench, sort: impl Fn(&Bench, &Buffer<u32>, &mut Buffer<u32>) -> Outcome) -> Outcome {
-    sort(bench, &bench.of(100), &mut bench.of(100))
-}
-
 fn by_radix(bench: &Bench, change: fn(&mut Radix)) -> Outcome {
     let mut sort = Radix::for_keys::<u32>(Ascending);
     change(&mut sort);
@@ -1211,11 +1167,5 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
 
 #[test]
 fn every_configuration_refuses_what_its_kernel_cannot_do() {
-    let bench = Bench::new();
-    for (kernel, call, sentence) in CONFIGURATIONS {
-        let error = call(&bench).map(|_| ()).expect_err(sentence);
-        let is_about_shapes = matches!(error, OperationError::Length { .. } | OperationError::Shape { .. });
-        assert!(is_about_shapes, "{kernel}: {error:?}");
-        assert_eq!(error.to_string(), *sentence, "{kernel}");
-    }
+    expect_refusals(CONFIGURATIONS);
 }

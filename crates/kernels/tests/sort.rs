@@ -1,64 +1,39 @@
 //! Sorts of every type, order and length, held to the host's stable sort.
 
+use warpwright::runtime::{Buffer, Storable, Stream};
 use warpwright_kernels::operations::Operations;
 use warpwright_kernels::sort::radix::{self, Radix};
 use warpwright_kernels::sort::{Direction, SortKey};
 
-use crate::sort_cases::{self, SortCheck, bits, host_sort, operations};
-
-/// Around a warp, a CTA's tile of keys (9984) and of pairs (6912), and a look-back over several
-/// tiles.
-const LENGTHS: &[usize] = &[0, 1, 31, 33, 1023, 4096, 4097, 6912, 6913, 9984, 9985, 60_011];
+use crate::sort_cases::{Outcome, Sorts, bits, operations, sort_tests};
 
 struct Library;
 
-impl SortCheck for Library {
-    fn check<K: SortKey>(operations: &Operations, keys: &[K], direction: Direction) {
-        let (device, stream) = (operations.device(), operations.device().stream().expect("a stream"));
-        let (sources, expected) = host_sort(keys, direction);
-        let what = format!("{} keys of {} {direction:?}", keys.len(), K::NAME);
+impl Sorts for Library {
+    const ALL: &'static [(&'static str, bool)] = &[("radix", true)];
 
-        let input = device.buffer_from(keys).expect("memory");
-        let mut sorted = device.uninitialized::<K>(keys.len()).expect("memory");
-        operations
-            .sort(&stream, &input, &mut sorted, direction)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
-        let found: Vec<u64> =
-            sorted.to_vec().expect("a copy to the host").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what}");
+    fn keys<K: SortKey>(
+        _: &str,
+        (operations, stream): (&Operations, &Stream),
+        keys: &Buffer<K>,
+        sorted: &mut Buffer<K>,
+        direction: Direction,
+    ) -> Outcome {
+        operations.sort(stream, keys, sorted, direction)
+    }
 
-        let values = device.buffer_from(&(0..keys.len() as u32).collect::<Vec<_>>()).expect("memory");
-        let mut carried = device.uninitialized::<u32>(keys.len()).expect("memory");
-        sorted.fill_zero().expect("writable");
-        operations
-            .sort_pairs(&stream, (&input, &values), (&mut sorted, &mut carried), direction)
-            .unwrap_or_else(|error| panic!("{what}, with values: {error}"));
-        let found: Vec<u64> =
-            sorted.to_vec().expect("a copy to the host").into_iter().map(|key| key.bits()).collect();
-        assert!(found == expected, "{what}, with values");
-        assert!(carried.to_vec().expect("a copy to the host") == sources, "values of {what}");
+    fn pairs<K: SortKey, V: Storable>(
+        _: &str,
+        (operations, stream): (&Operations, &Stream),
+        pairs: (&Buffer<K>, &Buffer<V>),
+        sorted: (&mut Buffer<K>, &mut Buffer<V>),
+        direction: Direction,
+    ) -> Outcome {
+        operations.sort_pairs(stream, pairs, sorted, direction)
     }
 }
 
-#[test]
-fn every_length() {
-    sort_cases::every_length::<Library>(LENGTHS);
-}
-
-#[test]
-fn many_keys() {
-    sort_cases::many_keys::<Library>();
-}
-
-#[test]
-fn every_type() {
-    sort_cases::every_type::<Library>();
-}
-
-#[test]
-fn adversarial_orders() {
-    sort_cases::adversarial_orders::<Library>();
-}
+sort_tests!(Library);
 
 #[test]
 fn floats_are_in_total_order() {
@@ -75,34 +50,6 @@ fn floats_are_in_total_order() {
         found.iter().zip(&expected).all(|(found, expected)| found.to_bits() == expected.to_bits()),
         "{found:?}"
     );
-}
-
-#[test]
-fn wide_values_are_carried() {
-    let operations = operations();
-    let stream = operations.device().stream().expect("a stream");
-    let keys: Vec<u8> = (0..9001).map(|index| bits(index) as u8).collect();
-    let values: Vec<f64> = (0..9001).map(|index| index as f64 / 2.0).collect();
-    let mut pairs: Vec<(u8, f64)> = keys.iter().copied().zip(values.iter().copied()).collect();
-    pairs.sort_by_key(|pair| pair.0);
-    let (keys, values) = (
-        operations.device().buffer_from(&keys).expect("memory"),
-        operations.device().buffer_from(&values).expect("memory"),
-    );
-    let (mut sorted, mut carried) = (
-        operations.device().uninitialized(9001).expect("memory"),
-        operations.device().uninitialized(9001).expect("memory"),
-    );
-    let ascending = Direction::Ascending;
-    let output = (&mut sorted, &mut carried);
-    operations.sort_pairs(&stream, (&keys, &values), output, ascending).expect("it sorts");
-    let found: Vec<(u8, f64)> = sorted
-        .to_vec()
-        .expect("a copy to the host")
-        .into_iter()
-        .zip(carried.to_vec().expect("a copy to the host"))
-        .collect();
-    assert!(found == pairs);
 }
 
 /// What no buffer of a test is long enough for: a pass of several launches, each of which passes

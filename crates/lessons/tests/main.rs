@@ -8,6 +8,8 @@ mod hopper;
 mod lengths;
 mod lessons;
 mod refusals;
+#[path = "../../kernels/tests/refused.rs"]
+mod refused;
 mod sgemm;
 mod sort;
 #[path = "../../kernels/tests/sort_cases.rs"]

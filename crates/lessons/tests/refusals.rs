@@ -2,9 +2,7 @@
 //! valid.
 
 use warpwright::prelude::*;
-use warpwright::runtime::{Buffer, Device, LaunchCounts, Storable, Stream};
 use warpwright_kernels::monoid::{Monoid, Sum};
-use warpwright_kernels::operations::{OperationError, Operations};
 use warpwright_kernels::scan::ScanKind;
 use warpwright_kernels::sort::Direction::Ascending;
 use warpwright_lessons::reduce::stepwise::{Step, Stepwise};
@@ -12,42 +10,7 @@ use warpwright_lessons::scan::segmented::{Method as SectionMethod, Segmented};
 use warpwright_lessons::sort::bitonic::{self, Bitonic};
 use warpwright_lessons::sort::merge::{self, Merge};
 
-type Outcome = Result<LaunchCounts, OperationError>;
-
-/// The arguments of a call: the device's operations, and buffers of any type and length.
-struct Bench {
-    operations: Operations,
-    stream: Stream,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let device = Device::named("emu:h200").expect("emulators are always there");
-        Self { stream: device.stream().expect("a stream"), operations: Operations::new(&device) }
-    }
-
-    fn of<T: Storable>(&self, length: usize) -> Buffer<T> {
-        self.operations.device().zeros(length).expect("memory")
-    }
-
-    fn f32(&self, length: usize) -> Buffer<f32> {
-        self.of(length)
-    }
-}
-
-/// A call that is refused: the operation, the call, and the message.
-type Refusal = (&'static str, fn(&Bench) -> Outcome, &'static str);
-
-/// Calls of an operation with the arguments in `$bench`, and their messages.
-macro_rules! refusals {
-    ($($operation:ident, |$bench:ident| $call:expr => $sentence:literal;)*) => {
-        &[$((stringify!($operation), |$bench: &Bench| -> Outcome { $call }, $sentence)),*]
-    };
-}
-
-fn sorted_by(bench: &Bench, sort: impl Fn(&Bench, &Buffer<u32>, &mut Buffer<u32>) -> Outcome) -> Outcome {
-    sort(bench, &bench.of(100), &mut bench.of(100))
-}
+use crate::refused::{Bench, Outcome, Refusal, expect_refusals, refusals, sorted_by};
 
 fn by_bitonic(bench: &Bench, threads: u32) -> Outcome {
     let sort = Bitonic { direction: Ascending, threads };
@@ -156,11 +119,5 @@ const CONFIGURATIONS: &[Refusal] = refusals! {
 
 #[test]
 fn every_configuration_refuses_what_its_kernel_cannot_do() {
-    let bench = Bench::new();
-    for (kernel, call, sentence) in CONFIGURATIONS {
-        let error = call(&bench).map(|_| ()).expect_err(sentence);
-        let is_about_shapes = matches!(error, OperationError::Length { .. } | OperationError::Shape { .. });
-        assert!(is_about_shapes, "{kernel}: {error:?}");
-        assert_eq!(error.to_string(), *sentence, "{kernel}");
-    }
+    expect_refusals(CONFIGURATIONS);
 }
