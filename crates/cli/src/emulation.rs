@@ -25,7 +25,7 @@ pub(crate) fn announce_work(device: &Device, what: &str, Work { operations, byte
     }
 }
 
-/// Says once, before they begin, that an emulator will take long for launches of so many threads,
+/// Says once, before they begin, that an emulator will take long for launches of that many threads,
 /// even if each does little.
 pub(crate) fn announce(device: &Device, threads: u64) {
     let threads = threads as f64;
@@ -37,7 +37,7 @@ pub(crate) fn announce(device: &Device, threads: u64) {
     }
 }
 
-/// The time of so many seconds of one core, if the device is an emulator and it is long.
+/// The time of a number of seconds of one core, if the device is an emulator and it is long.
 fn long_time(device: &Device, core_seconds: f64) -> Option<String> {
     let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
     let is_executed = device.properties().is_emulated && !device.is_dry_run();

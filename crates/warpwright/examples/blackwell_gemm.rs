@@ -1,5 +1,5 @@
-//! C = A·Bᵀ on Blackwell's tensor cores: TMA fills a ring of tiles, one thread multiplies them into
-//! tensor memory, a warpgroup takes the product from there.
+//! C = A·Bᵀ on Blackwell's tensor cores: TMA fills the stages of a pipeline, one thread multiplies
+//! them into tensor memory, a warpgroup takes the product from there.
 //!
 //! Written without such a GPU at hand, for its emulator:
 //! `cargo run --release -p warpwright --example blackwell_gemm`.

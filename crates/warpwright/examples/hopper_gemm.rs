@@ -1,5 +1,5 @@
-//! C = A·Bᵀ on Hopper's tensor cores, in forty lines: TMA fills a ring of tiles, `wgmma` empties
-//! it.
+//! C = A·Bᵀ on Hopper's tensor cores, in forty lines: TMA fills the stages of a pipeline, `wgmma`
+//! empties them.
 //!
 //! Runs on an H100 or H200, or on the emulator of one:
 //! `cargo run --release -p warpwright --example hopper_gemm`.

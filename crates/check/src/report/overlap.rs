@@ -141,7 +141,7 @@ impl Overlap {
         let (what, who) = (self.later.what(), self.later.who(launch));
         let (doing, done) = if self.earlier.wrote { ("writing", "written") } else { ("reading", "read") };
         let is_predecessor = self.earlier.launches_between == 0;
-        let which = if is_predecessor { "the predecessor" } else { "a launch in front of the predecessor" };
+        let which = if is_predecessor { "the predecessor" } else { "a launch before the predecessor" };
         let earlier = previous.in_front(self.earlier.launches_between);
         let mut labels = vec![code.label(self.later.pc, format!("{what} by {who}"))];
         let text = format!("{done} by `{}`, {which}", earlier.kernel());
@@ -160,7 +160,7 @@ impl Overlap {
         } else {
             (
                 format!(
-                    "`{}`, the predecessor, lets this launch begin (`griddepcontrol.launch_dependents`) before it has waited for the launch in front of it",
+                    "`{}`, the predecessor, lets this launch begin (`griddepcontrol.launch_dependents`) before it has waited for the launch before it",
                     previous.kernel()
                 ),
                 "call `grid_dependency_wait()` (`griddepcontrol.wait`) before it; or, in the predecessor, before `grid_dependency_launch()`",

@@ -29,7 +29,7 @@ pub(crate) struct LaneArrival {
     pub(crate) time: Time,
 }
 
-/// The arrivals of a warp that are kept: as many as a ring has stages.
+/// The arrivals of a warp that are kept: as many as a pipeline has stages.
 const KEPT_ARRIVALS: usize = 16;
 
 /// One warp.

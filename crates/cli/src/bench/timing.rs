@@ -65,7 +65,7 @@ impl Timing {
 /// Times of kernels that took turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Timings {
-    /// A kernel each, in the order in which they were given; fewer, those in front, if Ctrl-C ended
+    /// A kernel each, in the order in which they were given; fewer, the first ones, if Ctrl-C ended
     /// the timing.
     pub(crate) kernels: Vec<Timing>,
     /// What the device ran at meanwhile.

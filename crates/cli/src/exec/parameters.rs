@@ -26,7 +26,7 @@ pub(super) fn unpassed(arguments: &[Argument], parameters: Option<&[Parameter]>)
         Argument::Buffer(buffer) => referred.binary_search(buffer).is_ok(),
         _ => false,
     };
-    // For the arguments in front of each: a bit for each number of them that may be left out, so
+    // For the arguments before each: a bit for each number of them that may be left out, so
     // that the others fit the first parameters.
     let mut feasible = vec![1u64];
     for (index, argument) in arguments.iter().enumerate() {

@@ -19,7 +19,7 @@ const KERNELS: &str = "
 }
 ";
 
-/// A name, the kernel, and whether it may begin before the one in front of it ends.
+/// A name, the kernel, and whether it may begin before its predecessor ends.
 const CASES: &[(&str, &str, bool)] = &[
     ("empty kernel", "empty", false),
     ("kernel that lets the next begin and waits", "dependent", false),

@@ -20,7 +20,7 @@ pub(super) trait Probe {
     fn family(&self) -> &'static str;
     /// What it measures, one of a kind in its family.
     fn name(&self) -> String;
-    /// The kernels, without the directives in front of them.
+    /// The kernels, without the directives before them.
     fn ptx(&self) -> String;
     /// Runs it.
     fn measure(&self, session: &mut Session) -> Result<Vec<Figure>>;

@@ -9,7 +9,7 @@ use super::transfer_kernels::Copy;
 
 const FAMILY: &str = "TMA";
 
-/// Mbarriers in front of the boxes in shared memory.
+/// Bytes of the mbarriers before the boxes in shared memory.
 const BARRIER_BYTES: u32 = 1024;
 /// The most bytes of boxes in flight.
 const FLIGHT_BYTES: u32 = 192 << 10;

@@ -17,7 +17,7 @@ pub(super) fn grouped(number: u64) -> String {
     groups.join(" ")
 }
 
-/// So many of what has this name.
+/// A number of things of this name.
 pub(super) fn count(number: u64, name: &str) -> String {
     format!("{} {name}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

@@ -143,9 +143,9 @@ impl Candidates {
         is_one: impl Fn(Reg<u32>) -> Reg<bool>,
     ) -> Reg<u32> {
         keys.fold((), |(), key, index| self.send(keys, is_one(key), key, index));
-        keys.team.sync();
+        keys.cluster.sync();
         let mut count = self.count.load();
-        if keys.team.ctas > 1 {
+        if keys.cluster.ctas > 1 {
             count = self.count.map_to_block(0u32).load();
         }
         count
@@ -175,7 +175,7 @@ impl Candidates {
     ) {
         if is_one {
             let word = candidate(key, keys.column(index));
-            if keys.team.ctas > 1 {
+            if keys.cluster.ctas > 1 {
                 let at = self.count.map_to_block(0u32).atomic_add(1u32);
                 if at < self.capacity() {
                     self.list.map_to_block(0u32).at(at).store(word);

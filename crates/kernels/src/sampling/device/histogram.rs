@@ -5,7 +5,7 @@
 
 use warpwright::prelude::*;
 
-use super::team::Team;
+use super::cluster::Cluster;
 
 /// Bits of a digit, and the number of digits.
 pub(super) const DIGIT_BITS: u32 = 8;
@@ -69,16 +69,16 @@ impl Histogram {
     /// same.
     pub(super) fn find(
         &self,
-        team: &mut Team,
+        cluster: &mut Cluster,
         above: Reg<u64>,
         target: impl Fn(Reg<u64>) -> Reg<u64>,
     ) -> (Reg<u32>, Reg<u64>, Reg<u64>) {
         sync_threads();
-        if team.ctas > 1 {
-            if team.rank != 0 {
+        if cluster.ctas > 1 {
+            if cluster.rank != 0 {
                 self.send();
             }
-            team.sync();
+            cluster.sync();
         }
         // A thread has some digits, and the first thread the highest.
         let each = DIGITS.div_ceil(self.threads);
@@ -105,8 +105,8 @@ impl Histogram {
         }
         sync_threads();
         let found = self.found.load_vector::<2>();
-        let of_first = [found[0], found[1], target].map(|word| team.rank.eq(0).select(word, 0u64));
-        let [digit, above, target] = team.exchange(of_first, |a, b| a.max(b));
+        let of_first = [found[0], found[1], target].map(|word| cluster.rank.eq(0).select(word, 0u64));
+        let [digit, above, target] = cluster.exchange(of_first, |a, b| a.max(b));
         (digit.convert::<u32>(), above, target)
     }
 }

@@ -11,13 +11,13 @@
 use warpwright::prelude::*;
 
 use super::candidates::Candidates;
+use super::cluster::Cluster;
 use super::histogram::Histogram;
 use super::mass::{INFINITY, Masses, NEGATIVE_INFINITY, RelativeMasses, key_of, logit_of, random_bits};
 use super::nucleus::Nucleus;
 use super::search::{KeyMemory, Keys, KeysOfLogits, StoredKeys, add_where};
 use super::segments::{Segments, weight};
 use super::stream::Wanted;
-use super::team::Team;
 use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 use crate::sampling::problem::NO_TOKEN;
@@ -224,16 +224,16 @@ impl Sample {
         outputs: (Global<u32>, Global<f32>),
         (keys, segments): (Pointer<u32, S>, Segments),
     ) {
-        let team = Team::new(self.ctas);
+        let cluster = Cluster::new(self.ctas);
         let memory = StoredKeys { count: self.keys(), keys };
         let histogram = Histogram::new(self.threads);
-        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
+        let mut keys = Keys { cluster, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         let row_index = block_idx().x / self.ctas;
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
         let logits = logits.at(row_index as u64 * u64::from(self.vocabulary));
         let mut highest = self.load(&keys, logits);
-        team.sync();
+        cluster.sync();
 
         let log_sum = self.log_sum(&mut keys, highest);
         if self.has_history {
@@ -258,7 +258,7 @@ impl Sample {
             bound = constant(0u32);
         }
         let both = (most.convert::<u64>() << 32u32) | (!bound).convert::<u64>();
-        let [both] = keys.team.exchange([both], |a, b| {
+        let [both] = keys.cluster.exchange([both], |a, b| {
             let halves = |word: Reg<u64>| ((word >> 32u32).convert::<u32>(), word.convert::<u32>());
             let ((a, i), (b, j)) = (halves(a), halves(b));
             (a.max(b).convert::<u64>() << 32u32) | i.max(j).convert::<u64>()
@@ -278,11 +278,11 @@ impl Sample {
             |keys| segments.sum_relative(keys, &RelativeMasses::new(row.scale())),
             (
                 |keys, masses, total| self.search(keys, (&candidates, &segments, &row), masses, total),
-                |keys| !keys.team.max(self.last_equal(keys, top)),
+                |keys| !keys.cluster.max(self.last_equal(keys, top)),
             ),
         );
         self.store(outputs, logits, (row_index, column), log_sum);
-        team.leave();
+        cluster.leave();
     }
 
     /// Samples a row that nothing keeps.
@@ -298,9 +298,9 @@ impl Sample {
         let memory = KeysOfLogits { logits, vocabulary: self.vocabulary, overlaps: self.overlaps };
         let tiles = self.open(memory);
         let row = Row::load(inputs.parameters.at(row_index * 12u32));
-        let team = Team::new(1);
+        let cluster = Cluster::new(1);
         let histogram = Histogram::new(self.threads);
-        let mut keys = Keys { team, threads: self.threads, lanes: self.lanes, histogram, memory };
+        let mut keys = Keys { cluster, threads: self.threads, lanes: self.lanes, histogram, memory };
         let candidates = Candidates::new(self.threads);
         sync_threads();
         // The highest key alone is a top-k of 1.
@@ -356,7 +356,7 @@ impl Sample {
                 |keys| {
                     let mut column = candidates.highest_column();
                     if candidates.count() > candidates.capacity() {
-                        column = !keys.team.max(self.last_equal(keys, top));
+                        column = !keys.cluster.max(self.last_equal(keys, top));
                     }
                     column
                 },
@@ -449,7 +449,7 @@ impl Sample {
         let top_k = self.top_k(row);
         let mut column = constant(0u32);
         if top_k > 0 {
-            if keys.team.rank == 0 {
+            if keys.cluster.rank == 0 {
                 column = candidates.choose(
                     (count, top_k),
                     masses,
@@ -458,7 +458,7 @@ impl Sample {
                 );
             }
         } else {
-            if keys.team.rank == 0 {
+            if keys.cluster.rank == 0 {
                 column = candidates.choose_by_column(
                     count,
                     masses,
@@ -472,7 +472,7 @@ impl Sample {
                     |total| row.point(total),
                 );
             }
-            let [of_first] = keys.team.exchange([column.convert::<u64>()], |a, b| a.max(b));
+            let [of_first] = keys.cluster.exchange([column.convert::<u64>()], |a, b| a.max(b));
             column = of_first.convert::<u32>();
         }
         column
@@ -537,7 +537,7 @@ impl Sample {
         if !self.has_log_probabilities {
             return (constant(0f32), constant(0f32));
         }
-        let top = keys.team.max(highest);
+        let top = keys.cluster.max(highest);
         let maximum = logit_of(top);
         let scale = constant(std::f32::consts::LOG2_E);
         let masses = Masses { maximum, scale, least: constant(0u64) };
@@ -615,7 +615,7 @@ impl Sample {
             keys.search(point + 1u64, |_, key, _| key, |key| key.ge(least).select(masses.of(key), 0u64));
         // Of equal keys, the lowest columns come first.
         let rank = (point - above) / masses.of(found);
-        let mut complement = keys.team.max(self.last_equal(keys, found));
+        let mut complement = keys.cluster.max(self.last_equal(keys, found));
         if rank > 0 {
             let (of_rank, _) = keys.search(
                 rank + 1u64,

@@ -1,6 +1,7 @@
 //! The kernel, by idea.
 
 mod candidates;
+mod cluster;
 mod histogram;
 mod kernel;
 mod mass;
@@ -8,7 +9,6 @@ mod nucleus;
 mod search;
 mod segments;
 mod stream;
-mod team;
 mod threshold;
 
 pub(super) use kernel::{Residency, Sample, keys_of_cta};

@@ -9,16 +9,16 @@ use warpwright::lang::space::Space;
 use warpwright::lang::staging::Yields;
 use warpwright::prelude::*;
 
+use super::cluster::Cluster;
 use super::histogram::{DIGIT_BITS, DIGITS, Histogram};
 use super::mass::key_of;
-use super::team::Team;
 use crate::overlap;
 use crate::rows::{Chunk, RowElement};
 
 /// The keys of a CTA.
 #[derive(Clone, Copy, DeviceValue)]
 pub(super) struct Keys<M: KeyMemory> {
-    pub(super) team: Team,
+    pub(super) cluster: Cluster,
     /// Threads of a CTA, and elements of a vector.
     pub(super) threads: u32,
     pub(super) lanes: u32,
@@ -167,7 +167,7 @@ impl<T: RowElement> KeysOfLogits<T> {
 impl<M: KeyMemory> Keys<M> {
     /// The column of a key.
     pub(super) fn column(&self, index: Reg<u32>) -> Reg<u32> {
-        self.team.rank * self.memory.count() + index
+        self.cluster.rank * self.memory.count() + index
     }
 
     /// Whether a column is of this CTA, and the index of its key.
@@ -188,7 +188,7 @@ impl<M: KeyMemory> Keys<M> {
     /// The sum of `amount` over the row's keys from `least` on.
     pub(super) fn sum_from(&mut self, least: Reg<u32>, amount: impl Fn(Reg<u32>) -> Reg<u64>) -> Reg<u64> {
         let sum = self.fold(constant(0u64), |sum, key, _| add_where(key.ge(least), sum, || amount(key)));
-        let [sum] = self.team.sums([sum]);
+        let [sum] = self.cluster.sums([sum]);
         sum
     }
 
@@ -223,7 +223,7 @@ impl<M: KeyMemory> Keys<M> {
         let here = *self;
         let histogram = here.histogram;
         histogram.clear();
-        here.team.sync();
+        here.cluster.sync();
         here.fold((), |(), key, index| {
             let digit = (order(&here, key, index) - found) >> shift;
             // Digit 0 needs no sum: it is where the others do not reach the target.
@@ -231,7 +231,7 @@ impl<M: KeyMemory> Keys<M> {
                 histogram.add(digit, amount(key));
             }
         });
-        let (digit, above, target) = histogram.find(&mut self.team, above, target);
+        let (digit, above, target) = histogram.find(&mut self.cluster, above, target);
         (found + (digit << shift), above, target)
     }
 }

@@ -81,7 +81,7 @@ impl Segments {
         weight: impl Fn(Reg<u64>) -> Reg<u64>,
     ) -> Reg<u64> {
         let own = self.own(keys.threads, weight).into_iter().reduce(|a, b| a + b).expect("a thread has some");
-        let [total] = keys.team.sums([own]);
+        let [total] = keys.cluster.sums([own]);
         total
     }
 
@@ -103,7 +103,7 @@ impl Segments {
         let own = weights.iter().fold(constant(0u64), |sum, weight| sum + *weight);
         let mut before = block::exclusive_sum(own);
         let of_cta = block::broadcast(before + own, keys.threads - 1);
-        let (before_cta, total) = keys.team.exclusive_sum(of_cta);
+        let (before_cta, total) = keys.cluster.exclusive_sum(of_cta);
         let rest = point(total) - before_cta;
         let mut here = constant(0u32);
         // A difference below 0 is a large number.
@@ -124,7 +124,7 @@ impl Segments {
             sync_threads();
             here = column.load();
         }
-        let [column] = keys.team.exchange([here.convert::<u64>()], |a, b| a.max(b));
+        let [column] = keys.cluster.exchange([here.convert::<u64>()], |a, b| a.max(b));
         column.convert::<u32>()
     }
 

@@ -52,10 +52,10 @@ impl<M: KeyMemory> Keys<M> {
         let mut threshold = constant(0u32);
         if count <= candidates.capacity() {
             let mut of_first = constant(0u32);
-            if self.team.rank == 0 {
+            if self.cluster.rank == 0 {
                 of_first = candidates.threshold(count, target - above, &amount);
             }
-            let [found] = self.team.exchange([of_first.convert::<u64>()], |a, b| a.max(b));
+            let [found] = self.cluster.exchange([of_first.convert::<u64>()], |a, b| a.max(b));
             threshold = found.convert::<u32>();
         } else {
             (threshold, _) = self.search(target, |_, key, _| key, &amount);

@@ -90,7 +90,7 @@ pub(super) fn drawn<T: Number>(
                 entry.insert(InTurn::new(STEPS, || RowsDrawing::new(device, count, vocabulary))?)
             }
         };
-        // They are copied after the pass: to fill those of the step in front would wait for it.
+        // They are copied after the pass: to fill those of the previous step would wait for it.
         let kept = kept.next();
         let mut tokens: Vec<i32> = rows.iter().map(|row| row.token.cast_signed()).collect();
         tokens.resize(count, tokens[0]);

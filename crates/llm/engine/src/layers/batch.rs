@@ -50,7 +50,7 @@ impl Shape {
         Self { tokens: padded(tokens), sequences: count, entries, each: None }
     }
 
-    /// The extents for at least `count` sequences with `each` tokens, of up to `longest` tokens with those in front.
+    /// The extents for at least `count` sequences with `each` tokens, of up to `longest` tokens with earlier ones.
     pub(crate) fn of_few(count: u32, each: u32, longest: u32, cache: PagedCache) -> Self {
         let (sequences, entries) = (padded(count), longest.div_ceil(cache.page_size));
         let entries = Self::entries_of_few(cache).find(|held| *held >= entries).unwrap_or(entries);

@@ -33,7 +33,7 @@ pub(crate) enum Numbers {
     },
     /// Computed from other numbers of the file.
     Made(Arc<[f32]>),
-    /// So many rows of the one tensor, and then as many of the other, in turns.
+    /// Rows of the one tensor and then as many of the other, in turns of this number.
     InTurns(Arc<[Tensor; 2]>, usize),
     Random(Generator),
 }

@@ -113,7 +113,7 @@ impl App {
         ApiError::status(StatusCode::NOT_FOUND, "model_not_found", message)
     }
 
-    /// Whether so many alternatives can be listed beside each log-probability.
+    /// Whether this number of alternatives can be listed with each log-probability.
     fn check_alternatives(&self, field: &'static str, wanted: Option<u32>) -> Result<(), ApiError> {
         let top = self.service.limits().top;
         match wanted.filter(|wanted| *wanted > top) {

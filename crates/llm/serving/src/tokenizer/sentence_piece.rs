@@ -1,7 +1,7 @@
 //! SentencePiece's byte-pair encoding, as llama.cpp computes it from a vocabulary with scores.
 //!
 //! ```text
-//! text       spaces become ▁; one is added in front of a text, and after a special token
+//! text       spaces become ▁; one is added before a text, and after a special token
 //! symbols    characters; the two neighbors whose text has the highest score are merged first, the left one of equals
 //! rest       a symbol that no token has is its bytes
 //! ```

@@ -70,7 +70,7 @@ pub(super) fn restore(tensors: &mut BTreeMap<String, Tensor>, config: &Value) ->
     Ok(())
 }
 
-/// Where the heads are, in the order of the checkpoint, after the rows in front of them.
+/// Where the heads are, in the order of the checkpoint, after the rows of Q and K.
 fn pieces((keys, values): (usize, usize), of_head: usize, behind: usize) -> Vec<Range<usize>> {
     let of_key = values / keys;
     let stored = (0..values).map(|head| head % of_key * keys + head / of_key);

@@ -440,7 +440,7 @@ fn part(text: &str, start: i128, end: Option<i128>) -> Option<&str> {
     Some(&text[byte(from)..byte(to)])
 }
 
-/// Words between white space, at most so many and the rest.
+/// Words between white space, at most this number and the rest.
 fn split_spaces(text: &str, most: usize, from_end: bool) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = if from_end { text.trim_end_matches(is_space) } else { text.trim_start_matches(is_space) };

@@ -8,7 +8,7 @@ const MAX_WORDS: u32 = 3;
 
 /// The CTAs of a row, and where they exchange words.
 #[derive(Clone, Copy, DeviceValue)]
-pub(super) struct Team {
+pub(super) struct Cluster {
     pub(super) ctas: u32,
     /// This CTA's number among them.
     pub(super) rank: Reg<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Team {
 }
 
 #[device]
-impl Team {
+impl Cluster {
     /// `ctas` consecutive CTAs. No other CTA may be sent anything before [`sync`](Self::sync).
     pub(super) fn new(ctas: u32) -> Self {
         Self {
