@@ -2,7 +2,7 @@
 
 use super::super::Part;
 use super::super::stop::overlap;
-use super::{CALL_END, Progress};
+use super::tool::{CALL_END, Progress};
 
 /// Reads `{"name": NAME, "arguments": ARGUMENTS}`. The arguments pass as they are, without the white space between
 /// their tokens.

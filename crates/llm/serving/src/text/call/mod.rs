@@ -3,42 +3,19 @@
 mod form;
 mod json;
 mod python;
+mod tool;
 mod xml;
-
-use serde_json::Value;
 
 use super::Part;
 pub(crate) use form::ID;
 pub use form::{CallForm, JsonForm, PythonForm};
 use json::JsonCall;
 use python::PythonCall;
+pub(crate) use tool::is_text;
+pub(super) use tool::{CALL, CALL_END, FUNCTION, Progress};
+pub use tool::{Tool, ToolCall};
 pub(super) use xml::FUNCTION_END;
 use xml::XmlCall;
-
-/// A tool that the model may call.
-#[derive(Clone, Debug)]
-pub struct Tool {
-    /// The name of the function.
-    pub name: String,
-    /// The JSON schema of its parameters.
-    pub parameters: Value,
-}
-
-/// A call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToolCall {
-    /// The name of the function.
-    pub name: String,
-    /// The arguments, as JSON text.
-    pub arguments: String,
-}
-
-/// The tag before a call.
-pub(super) const CALL: &str = "<tool_call>";
-/// The tag after a call.
-pub(super) const CALL_END: &str = "</tool_call>";
-/// The beginning of a call in the XML form.
-pub(super) const FUNCTION: &str = "<function=";
 
 /// A call that is being written.
 #[derive(Clone, Debug)]
@@ -56,15 +33,6 @@ pub(super) enum Opening {
     None,
     /// It does.
     Call(Call),
-}
-
-/// Whether a call is complete.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Progress {
-    /// More text is needed.
-    Open,
-    /// The text that follows is none of the call.
-    Complete,
 }
 
 impl Call {
@@ -95,7 +63,11 @@ impl Call {
         }
         if !in_list.starts_with('{') {
             if let CallForm::Python(_) = form {
-                return PythonCall::open(text, tools, is_bare, parts);
+                return match PythonCall::open(text, tools, is_bare, parts) {
+                    Some(Some(call)) => Opening::Call(Call::Python(call)),
+                    Some(None) => Opening::None,
+                    None => Opening::Unknown,
+                };
             }
             return if is_bare { Opening::None } else { Call::open_named(text, form, parts) };
         }
@@ -143,9 +115,4 @@ impl Call {
             Call::Xml(call) => call.advance(text, parts),
         }
     }
-}
-
-/// Whether a parameter of this schema is text and nothing else, which is written without quotes.
-pub(crate) fn is_text(schema: &Value) -> bool {
-    schema["type"] == "string" || (schema.get("type").is_none() && schema["enum"][0].is_string())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::Part;
-use super::{Opening, Progress, Tool};
+use super::tool::{Progress, Tool};
 
 /// Reads the arguments of `NAME(PARAMETER=LITERAL, ..)`, which follow the parenthesis.
 #[derive(Clone, Debug)]
@@ -19,8 +19,13 @@ const DEEPEST: usize = 64;
 
 impl PythonCall {
     /// Takes the name and the parenthesis off `text`, which may begin with the bracket of a list. Without a mark before
-    /// it (`is_bare`), a call has the name of a tool.
-    pub(super) fn open(text: &mut String, tools: &[Tool], is_bare: bool, parts: &mut Vec<Part>) -> Opening {
+    /// it (`is_bare`), a call has the name of a tool. `None` if more text is needed, `Some(None)` if there is no call.
+    pub(super) fn open(
+        text: &mut String,
+        tools: &[Tool],
+        is_bare: bool,
+        parts: &mut Vec<Part>,
+    ) -> Option<Option<Self>> {
         let begun = text.trim_start();
         let begun = begun.strip_prefix('[').map_or(begun, str::trim_start);
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -28,16 +33,16 @@ impl PythonCall {
         let name = &begun[..end.unwrap_or(begun.len())];
         let Some(end) = end else {
             let may_be = !is_bare || tools.iter().any(|tool| tool.name.starts_with(name));
-            return if may_be { Opening::Unknown } else { Opening::None };
+            return if may_be { None } else { Some(None) };
         };
         let tool = tools.iter().find(|tool| tool.name == name);
         if name.is_empty() || !begun[end..].starts_with('(') || (is_bare && tool.is_none()) {
-            return Opening::None;
+            return Some(None);
         }
         parts.push(Part::Call(name.to_owned()));
         let parameters = tool.map(|tool| tool.parameters.clone()).unwrap_or_default();
         *text = begun[end + 1..].to_owned();
-        Opening::Call(super::Call::Python(Self { parameters, count: 0 }))
+        Some(Some(Self { parameters, count: 0 }))
     }
 
     pub(super) fn advance(&mut self, text: &mut String, parts: &mut Vec<Part>) -> Progress {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::Part;
 use super::super::stop::overlap;
 use super::json::JsonCall;
-use super::{CALL_END, FUNCTION, Progress, Tool, is_text};
+use super::tool::{CALL_END, FUNCTION, Progress, Tool, is_text};
 
 pub(in crate::text) const FUNCTION_END: &str = "</function>";
 const PARAMETER: &str = "<parameter=";
