@@ -21,10 +21,8 @@ const REFUSED: &[Refused] = &[
         words: &["ring", "rings"],
         instead: "pipeline",
         except: &[
-            ("crates/kernels/src/attention", IN_WORK),
             ("crates/lang/src", IN_WORK),
             ("crates/emulator/src", IN_WORK),
-            ("docs/kernels/decode-attention.md", IN_WORK),
             ("crates/cli/src/roofline/chart.rs", "a circle of a chart"),
             ("crates/layout/src/picture/svg.rs", "a circle of a picture"),
         ],
