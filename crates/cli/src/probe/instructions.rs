@@ -144,11 +144,21 @@ const WIDE_STEPS: &[(Inputs, &[Row])] = &[
     ),
 ];
 
+/// A trip of a loop, with its counter, comparison and branch.
+fn trip() -> Steps {
+    Steps {
+        counts: [1, 1],
+        trips: [32, 64],
+        threads: vec![32, 128, 256, 512],
+        ..Steps::new(FAMILY, "add.s32 sub.u32 setp.ne.u32 bra", Class::Branch, "add.s32 $a, $a, $b;")
+    }
+}
+
 /// The steps, once for their latency and once for their interval.
 pub(super) fn steps() -> Vec<Steps> {
     let narrow = STEPS.iter().map(|(inputs, rows)| (32, *inputs, *rows));
     let wide = WIDE_STEPS.iter().map(|(inputs, rows)| (64, *inputs, *rows));
-    let mut all = Vec::new();
+    let mut all = vec![trip()];
     for (width, inputs, rows) in narrow.chain(wide) {
         for (name, class, step) in rows {
             let latency = Steps { width, inputs, ..Steps::new(FAMILY, name, *class, step) };
