@@ -38,6 +38,11 @@ impl PipelineState {
         Self { stage: first + self.stage, ..self }
     }
 
+    /// The parity of its phase.
+    pub fn parity(self) -> Reg<u32> {
+        self.parity
+    }
+
     /// The next position of `stages` stages.
     #[track_caller]
     pub fn next(self, stages: u32) -> Self {

@@ -165,12 +165,6 @@ impl TransactionPipeline {
         }
     }
 
-    /// Whether the stage is full; sm_90. The test may take as long as a load: work hides it.
-    #[track_caller]
-    pub fn try_wait(self, state: PipelineState) -> Reg<bool> {
-        self.full.at(state.stage).try_wait_parity(state.parity)
-    }
-
     /// A warp, whose lanes know their number `lane`, has read the stage. One that reads nothing of it waits for
     /// it all the same, so that it does not release it twice.
     #[track_caller]

@@ -152,19 +152,20 @@ impl TmaFed {
         let share = product.share_of_block((bm, bn, bk), self.raster, part);
         let (tile_row, tile_column) = share.tile;
         let (first_row, first_column) = (tile_row * bm, tile_column * bn);
+        let a_stages = dynamic_shared_aligned(stages * bm * bk, 128);
+        let b_stages = dynamic_shared_aligned(stages * bn * bk, 128);
+        let transposed = dynamic_shared_aligned::<f32>(2 * bm * bk, 128);
         let pipeline = TransactionPipeline::stages(stages).synchronized_by_cta();
         let operands = Stages {
             a: *a,
             b: *b,
-            a_stages: dynamic_shared_aligned(stages * bm * bk, 128),
-            b_stages: dynamic_shared_aligned(stages * bn * bk, 128),
+            a_stages,
+            b_stages,
             pipeline,
             first_row,
             first_column,
             block: tiles.block,
         };
-        let transposed = dynamic_shared_aligned::<f32>(2 * bm * bk, 128);
-
         sync_threads();
         if thread == 0 {
             for stage in 0..stages {
@@ -187,13 +188,14 @@ impl TmaFed {
             sync_threads();
             for k_block in share.first + 1..share.end {
                 let next = read.next(stages);
+                let next_full = pipeline.full(next.stage());
                 let stage = (a_rows.in_stage(buffer * (bm * bk)), b_mine.at(read.stage() * (bn * bk)));
                 buffer = buffer ^ 1;
                 // The test takes a while: multiplications hide it.
-                let has_arrived = pipeline.try_wait(next);
+                let has_arrived = next_full.try_wait_parity(next.parity());
                 multiply_k_block(&tiles, &mut accumulators, stage, 0..4);
                 if !has_arrived {
-                    pipeline.wait(next);
+                    next_full.wait_parity(next.parity());
                 }
                 let rows = transposition.load(next.stage());
                 multiply_k_block(&tiles, &mut accumulators, stage, 4..12);
