@@ -55,6 +55,8 @@ fn findings(events: &[Event<'_>]) -> Vec<FindingKind> {
         block: [64, 1, 1],
         cluster: [1; 3],
         shared_bytes: 1024,
+        most_registers: None,
+        least_ctas_per_sm: None,
         system_shared: 1024,
         initialized: Arc::default(),
     };

@@ -183,6 +183,8 @@ impl Emulator {
             block: launch.block,
             cluster: grid::cluster_extents(kernel, launch),
             shared_bytes,
+            most_registers: kernel.bounds.most_registers,
+            least_ctas_per_sm: kernel.bounds.least_ctas_per_sm,
             system_shared: reserved_shared_start(shared_bytes),
             initialized: self.memory.initialized().clone(),
         })

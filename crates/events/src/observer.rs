@@ -21,6 +21,10 @@ pub struct LaunchInfo {
     pub cluster: [u32; 3],
     /// Shared memory of a CTA, static and dynamic, in bytes.
     pub shared_bytes: u32,
+    /// Registers of a thread at most, if the kernel says so (`.maxnreg`).
+    pub most_registers: Option<u32>,
+    /// CTAs that an SM holds at least, if the kernel says so (`.minnctapersm`).
+    pub least_ctas_per_sm: Option<u32>,
     /// The offset in shared memory from which on it is the system's, which initializes it.
     pub system_shared: u32,
     /// The bytes of global memory that have been written.

@@ -79,9 +79,10 @@ impl LaunchTiming {
         let code: &Arc<Code> = &launch.code;
         let registers = registers.unwrap_or_else(|| estimated_registers(code));
         let threads = launch.threads_per_cta();
-        // A kernel that runs has as few registers as its CTA needs.
-        let most = arch.capability.registers_per_cta / threads.next_multiple_of(32);
-        let registers = registers.min(most / 8 * 8);
+        // A kernel has as few registers as its CTAs on an SM need.
+        let ctas = launch.least_ctas_per_sm.unwrap_or(1).max(1);
+        let most = arch.capability.registers_per_cta / (threads.next_multiple_of(128) * ctas);
+        let registers = registers.min(launch.most_registers.unwrap_or(u32::MAX)).min(most / 8 * 8);
         let resources = KernelResources {
             threads_per_cta: threads,
             registers_per_thread: registers,

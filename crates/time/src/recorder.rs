@@ -98,6 +98,8 @@ struct WarpState {
     polling: Option<(u32, u32)>,
     /// The end of the last run.
     end: u32,
+    /// The barriers at which lanes have arrived and wait: the operation, the moment, and the lanes.
+    waits: Vec<(u32, Moment, u32)>,
     /// The last run with strong loads of global memory, and its place in the trace, while only such runs
     /// follow: it is left out if the lanes execute it again.
     spin: Option<(Record, usize)>,
@@ -202,6 +204,14 @@ impl Recorder {
             return;
         }
         let index = self.index(actor.rank, actor.warp);
+        // Lanes that execute have left the barriers at which they waited.
+        let trace = &mut self.trace.warps[index];
+        self.warps[index].waits.retain(|&(pc, until, waiting)| {
+            if waiting & lanes != 0 {
+                trace.push(Record::Wait { pc, until });
+            }
+            waiting & lanes == 0
+        });
         let failed = self.warps[index].failed.take();
         let polling = self.warps[index].polling;
         if let Some((pc, among)) = polling.filter(|(_, among)| among & lanes != 0) {
@@ -330,7 +340,7 @@ impl Recorder {
         };
         let before = self.trace.warps[warp][place + 1..].iter().map_while(|record| match record {
             Record::Detail(_, detail) => Some(detail),
-            Record::Run { .. } => None,
+            Record::Run { .. } | Record::Wait { .. } => None,
         });
         let now = self.warps[warp].details.iter().map(|(_, detail)| detail);
         before.filter_map(lines).eq(now.filter_map(lines))
@@ -444,7 +454,8 @@ impl ClusterObserver for Recorder {
             Event::ClusterComplete => self.pass(Barrier::Cluster),
             Event::ClusterLeave { actor } => {
                 if let Some(until) = self.phase(Barrier::Cluster).previous {
-                    self.late_detail(actor, Detail::Wait { until });
+                    let index = self.index(actor.rank, actor.warp);
+                    self.trace.warps[index].push(Record::Wait { pc: actor.pc, until });
                 }
             }
             Event::End => {
@@ -465,7 +476,7 @@ impl Recorder {
         self.late_detail(actor, Detail::Arrive { at, count: 1 });
         let waits = !self.shared.launch.code.instruction(actor.pc).text.contains(".arrive");
         if waits {
-            self.late_detail(actor, Detail::Wait { until: at });
+            self.warp(actor).waits.push((actor.pc, at, actor.lanes));
         }
     }
 }

@@ -6,9 +6,6 @@ use warpwright_events::Code;
 
 use crate::program::opcode;
 
-/// Registers that ptxas needs beside the values: addresses that it splits, and alignment.
-const OVERHEAD: u32 = 6;
-
 /// The registers per thread that the values which are live at once need: an estimate of what ptxas
 /// allocates, without spills.
 pub fn estimated_registers(code: &Code) -> u32 {
@@ -60,6 +57,6 @@ pub fn estimated_registers(code: &Code) -> u32 {
         });
         set.map(|register| u32::from(code.register_words[register])).sum()
     };
-    let most = (0..count).map(pressure).max().unwrap_or(0) + OVERHEAD;
+    let most = (0..count).map(pressure).max().unwrap_or(0);
     most.next_multiple_of(8).clamp(16, 255)
 }

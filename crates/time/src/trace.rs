@@ -53,6 +53,8 @@ pub(crate) enum Record {
     Run { from: u32, end: u32, lanes: u32 },
     /// A detail of an operation of the run.
     Detail(u32, Detail),
+    /// The lanes go on from a barrier when the moment has passed, after this operation.
+    Wait { pc: u32, until: Moment },
 }
 
 /// The direction of an access to global memory.

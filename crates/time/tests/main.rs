@@ -215,5 +215,5 @@ fn registers_are_those_of_the_values_that_live_at_once() {
     let mut device = Emulator::with_threads(h200, 1).expect("it starts");
     let program = device.load(&warpwright_ptx::parse(&text).expect("the PTX is right")).expect("it loads");
     let info = device.describe(&program, "kernel", &Launch::default()).expect("it may be launched");
-    assert_eq!(estimated_registers(&info.code), 56);
+    assert_eq!(estimated_registers(&info.code), 56, "49 values, in steps of 8");
 }

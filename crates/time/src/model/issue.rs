@@ -47,7 +47,18 @@ impl Simulation<'_> {
             if warp.position == warp.run.1 {
                 let cluster = self.clusters[warp.cluster as usize].as_ref().expect("it runs");
                 let records = &cluster.trace.warps[warp.trace as usize];
-                let Some(Record::Run { from, end, .. }) = records.get(warp.cursor) else { return false };
+                let (from, end) = match records.get(warp.cursor) {
+                    Some(Record::Run { from, end, .. }) => (from, end),
+                    Some(&Record::Wait { pc, until }) => {
+                        warp.cursor += 1;
+                        warp.pc = pc;
+                        if self.waits(index, until) {
+                            return true;
+                        }
+                        continue;
+                    }
+                    Some(Record::Detail(..)) | None => return false,
+                };
                 let first = warp.cursor + 1;
                 let details =
                     records[first..].iter().take_while(|record| matches!(record, Record::Detail(..)));
@@ -93,16 +104,33 @@ impl Simulation<'_> {
         }
     }
 
-    /// A warp that waits for a moment goes on: it happened at a cycle.
+    /// A warp that waits goes on: what it waits for happened at a cycle, with so many arrivals.
     pub(super) fn resume(&mut self, index: u32, at: u64, arrivals: u32) {
-        let (latency, stall) = self.wait_of(self.warps[index as usize].pc, arrivals);
-        let warp = &mut self.warps[index as usize];
-        let from = warp.not_before.0;
-        warp.not_before = if at + latency > from { (at + latency, stall) } else { warp.not_before };
+        self.pass(index, at, arrivals);
         if !self.advance(index) {
             let at = self.warps[index as usize].not_before.0;
             self.end(index, at);
         }
+    }
+
+    /// A warp waits for a moment of its cluster if it has not passed. Returns whether it does.
+    fn waits(&mut self, index: u32, moment: Moment) -> bool {
+        let cluster = self.warps[index as usize].cluster as usize;
+        let state = &mut self.clusters[cluster].as_mut().expect("it runs").moments[moment as usize];
+        if state.left > 0 {
+            state.waiting.push(index);
+            self.warps[index as usize].ready = NEVER;
+            return true;
+        }
+        let (at, arrivals) = (state.at, state.arrivals);
+        self.pass(index, at, arrivals);
+        false
+    }
+
+    /// A warp does not go on before what it waited for.
+    fn pass(&mut self, index: u32, at: u64, arrivals: u32) {
+        let (latency, stall) = self.wait_of(self.warps[index as usize].pc, arrivals);
+        self.warps[index as usize].hold(at + latency, stall);
     }
 
     /// The latency from the moment that an instruction waits for to the next one, and the reason of the stall.
@@ -153,17 +181,9 @@ impl Simulation<'_> {
             self.published.entry(number).or_default().waiting.push(index);
             return;
         }
-        if let Some(Awaited::Moment(moment)) = results.awaits {
-            warp.ready = NEVER;
-            let cluster = warp.cluster;
-            let state =
-                &mut self.clusters[cluster as usize].as_mut().expect("it runs").moments[moment as usize];
-            if state.left > 0 {
-                state.waiting.push(index);
-            } else {
-                let (at, arrivals) = (state.at, state.arrivals);
-                self.resume(index, at, arrivals);
-            }
+        if let Some(Awaited::Moment(moment)) = results.awaits
+            && self.waits(index, moment)
+        {
             return;
         }
         if !self.advance(index) {

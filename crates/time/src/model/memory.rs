@@ -5,6 +5,7 @@ use warpwright_arch::timing::{Figure, Timing};
 
 use super::bandwidth::Bandwidth;
 use super::cache::Cache;
+use super::placement::SMS_PER_GPC;
 use crate::trace::Lines;
 
 /// Cycles that a cached access takes on the way from the L1 cache to the L2 cache and back are part of the
@@ -27,6 +28,8 @@ pub(super) struct Memory {
     device_bandwidth: Bandwidth,
     /// The time of a write, by the time of a read.
     write_weight: f64,
+    /// The requests of each GPC that are under way: a request for the same line joins.
+    requests: Vec<Vec<(u64, u64)>>,
     /// The cycle at which the L2 cache has the last store.
     pub(super) stored: u64,
     /// Sectors that device memory has read and written.
@@ -38,6 +41,8 @@ pub(super) struct Memory {
 /// The way of one SM to memory.
 #[derive(Debug)]
 pub(super) struct Port {
+    /// The GPC that the SM is in.
+    gpc: usize,
     l1: Cache,
     loads: Bandwidth,
     stores: Bandwidth,
@@ -45,8 +50,9 @@ pub(super) struct Port {
 
 impl Port {
     /// With an L1 cache of these bytes.
-    pub(super) fn new(l1_bytes: u64, timing: &Timing) -> Self {
+    pub(super) fn new(sm: usize, l1_bytes: u64, timing: &Timing) -> Self {
         Self {
+            gpc: sm / SMS_PER_GPC,
             l1: Cache::new(l1_bytes),
             loads: Bandwidth::new(timing.l2_bytes_per_sm.value),
             stores: Bandwidth::new(timing.store_bytes_per_sm.value),
@@ -55,6 +61,8 @@ impl Port {
 }
 
 const SECTOR_BYTES: f64 = 32.0;
+/// Requests of a GPC that are known at a time.
+const REQUESTS: usize = 1 << 12;
 
 impl Memory {
     /// At a clock of the SMs, in Hz.
@@ -72,6 +80,7 @@ impl Memory {
             l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
             device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
             write_weight: timing.device_reads.value / timing.device_writes.value,
+            requests: vec![vec![(u64::MAX, 0); REQUESTS]; arch.sm_count as usize / SMS_PER_GPC + 1],
             stored: 0,
             device_sectors: 0,
             l2_sectors: 0,
@@ -115,6 +124,12 @@ impl Memory {
     fn read(&mut self, port: &mut Port, line: u64, sectors: u8, at: u64) -> u64 {
         let count = sectors.count_ones();
         let bytes = SECTOR_BYTES * f64::from(count);
+        // The request coalescer of a GPC sends one request for a line to the L2 cache.
+        let hashed = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % REQUESTS;
+        let (same, arrives) = self.requests[port.gpc][hashed];
+        if same == line && arrives > at {
+            return port.loads.serve(arrives, bytes);
+        }
         self.l2_sectors += u64::from(count);
         let served = self.l2_bandwidth.serve(at, bytes);
         let found = self.l2.access(line, sectors);
@@ -126,6 +141,7 @@ impl Memory {
             arrives = arrives.max(read + self.latencies.device);
             self.l2.fill(line, arrives);
         }
+        self.requests[port.gpc][hashed] = (line, arrives);
         // The way back to the SM is as wide as its port.
         port.loads.serve(arrives, bytes)
     }

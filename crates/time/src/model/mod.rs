@@ -169,7 +169,9 @@ pub(crate) fn simulate(
     let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
     let l1 = l1.saturating_sub(shared_bytes * u64::from(ctas_per_sm)).max(16 * 1024);
     let partitions = arch.capability.partitions_per_sm;
-    let sms = (0..arch.sm_count).map(|_| Sm::new(partitions, ctas_per_sm, l1, arch.timing())).collect();
+    let sms = (0..arch.sm_count as usize)
+        .map(|sm| Sm::new(sm, partitions, ctas_per_sm, l1, arch.timing()))
+        .collect();
     let operations = program.operations.len();
     let mut simulation = Simulation {
         program,

@@ -7,7 +7,10 @@ use super::{Cluster, MomentState, Simulation, Stall};
 use crate::trace::ClusterTrace;
 
 /// SMs of a GPC at most, on Hopper and Blackwell. The CTAs of a cluster are in one GPC.
-const SMS_PER_GPC: usize = 18;
+pub(super) const SMS_PER_GPC: usize = 18;
+
+/// Cycles from the start of one CTA to the start of the next on an SM.
+const CTA_START: u64 = 100;
 
 impl Simulation<'_> {
     /// Starts pending clusters while there is room.
@@ -71,11 +74,11 @@ impl Simulation<'_> {
         for rank in 0..ctas {
             let sm = sms[rank];
             self.sms[sm as usize].room -= 1;
+            let at = at.max(self.sms[sm as usize].starts_at);
+            self.sms[sm as usize].starts_at = at + CTA_START;
             for index in 0..per_cta {
-                let placed = &mut self.sms[sm as usize].placed;
                 // Warps of a CTA are on the partitions in turn; `wgmma` needs that.
                 let local = index as u32 % partitions;
-                *placed += 1;
                 let warp = self.spare.pop().unwrap_or_else(|| {
                     self.warps.push(Warp::default());
                     self.warps.len() as u32 - 1

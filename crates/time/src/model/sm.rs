@@ -35,8 +35,8 @@ pub(super) struct Sm {
     pub(super) port: Port,
     /// CTAs that it has room for.
     pub(super) room: u32,
-    /// Warps that have been placed on it, to spread them over partitions.
-    pub(super) placed: u32,
+    /// The cycle from which on it may start another CTA.
+    pub(super) starts_at: u64,
     /// The cycle from which on the load/store unit is free.
     pub(super) load_store_free: u64,
     /// The cycle from which on shared memory is free.
@@ -48,7 +48,7 @@ pub(super) struct Sm {
 }
 
 impl Sm {
-    pub(super) fn new(partitions: u32, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
+    pub(super) fn new(index: usize, partitions: u32, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
         let partition = || Partition {
             warps: Vec::new(),
             pipes: [0; PIPES],
@@ -58,9 +58,9 @@ impl Sm {
         };
         Self {
             partitions: (0..partitions).map(|_| partition()).collect(),
-            port: Port::new(l1_bytes, timing),
+            port: Port::new(index, l1_bytes, timing),
             room: ctas,
-            placed: 0,
+            starts_at: 0,
             load_store_free: 0,
             shared_free: 0,
             tma_free: 0,
