@@ -31,6 +31,7 @@ mod subject;
 mod suggestion;
 mod target;
 mod time;
+mod trace;
 mod tune;
 
 use std::ffi::OsString;
@@ -82,6 +83,7 @@ enum Verb {
     Check(check::Check),
     Report(report::Report),
     Time(time::Time),
+    Trace(trace::Trace),
     Roofline(roofline::Roofline),
     Layout(layout::Layout),
     Occupancy(occupancy::Occupancy),
@@ -107,6 +109,7 @@ impl Command {
             Verb::Exec(exec) => exec.run(output),
             Verb::Report(report) => report.run(output),
             Verb::Time(time) => time.run(output),
+            Verb::Trace(trace) => trace.run(output),
             Verb::Roofline(roofline) => roofline.run(output),
             Verb::Layout(layout) => layout.run(output),
             Verb::Occupancy(occupancy) => occupancy.run(output),

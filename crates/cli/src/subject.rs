@@ -82,9 +82,15 @@ impl<'a> Subject<'a> {
         Ok((device.take_counters(), launches))
     }
 
-    /// Runs it once on an emulator: the predicted times of its launches, in their order.
-    pub(crate) fn time(&self, device: &str, limit: &LimitOption) -> Result<Vec<Prediction>> {
-        let device = limit.apply(Device::named(device)?.timed()?)?;
+    /// Runs it once on an emulator: the predicted times of its launches, in their order, with the timelines of
+    /// so many CTAs of each.
+    pub(crate) fn time(
+        &self,
+        device: &str,
+        limit: &LimitOption,
+        traced_ctas: u32,
+    ) -> Result<Vec<Prediction>> {
+        let device = limit.apply(Device::named(device)?.traced(traced_ctas)?)?;
         self.launch(&device, || drop(device.take_predictions()))?;
         Ok(device.take_predictions())
     }

@@ -100,7 +100,7 @@ impl Time {
         let progress = output.progress(&name).announced();
         progress.step("timing");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let predictions = subject.time(&emulator, &self.limit).with_context(|| name.clone())?;
+        let predictions = subject.time(&emulator, &self.limit, 0).with_context(|| name.clone())?;
         drop(progress);
         output.json(|| as_json(&name, &emulator, &predictions));
         output.text(|| {

@@ -455,3 +455,47 @@ fn shells_and_man_have_what_they_read() {
     assert!(page.contains("every checker on"), "{page}");
     std::fs::remove_dir_all(&folder).expect("it can be removed");
 }
+
+/// A trace is what Perfetto reads (its page "Chrome JSON"): complete slices that do not overlap on a track,
+/// asynchronous slices in pairs, and names of processes and threads.
+#[test]
+fn traces_are_what_perfetto_reads() {
+    let file = std::env::temp_dir().join(format!("warpwright-trace-{}.json", std::process::id()));
+    let path = file.to_str().expect("a path of UTF-8");
+    let report = json(&[
+        "trace",
+        "gemm",
+        "--m",
+        "128",
+        "--n",
+        "128",
+        "--k",
+        "256",
+        "--perfetto",
+        path,
+        "--device",
+        "emu:h200",
+    ]);
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::remove_file(&file).expect("it can be removed");
+    let trace: Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let of_phase = |phase: &str| events.iter().filter(|event| event["ph"] == *phase).count();
+    assert_eq!(of_phase("X") + of_phase("b"), report["slices"].as_u64().expect("a number") as usize);
+    assert!(of_phase("b") > 0 && of_phase("b") == of_phase("e"), "copies begin and end");
+    assert_eq!(of_phase("X") + of_phase("b") + of_phase("e") + of_phase("M"), events.len());
+    let mut tracks: std::collections::HashMap<(u64, u64), Vec<(f64, f64)>> = std::collections::HashMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let number = |name: &str| event[name].as_f64().unwrap_or_else(|| panic!("{event} has no {name}"));
+        assert!(event["name"].is_string() && number("dur") > 0.0, "{event}");
+        let track = (number("pid") as u64, number("tid") as u64);
+        tracks.entry(track).or_default().push((number("ts"), number("ts") + number("dur")));
+    }
+    assert!(tracks.len() >= 8, "warps and tensor cores: {}", tracks.len());
+    for (track, mut slices) in tracks {
+        slices.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for pair in slices.windows(2) {
+            assert!(pair[1].0 >= pair[0].1 - 1e-6, "slices of {track:?} overlap: {pair:?}");
+        }
+    }
+}

@@ -105,7 +105,16 @@ impl Device {
     /// # Errors
     /// The device is a GPU, whose launches are timed with [`events`](crate::Stream::record).
     pub fn timed(self) -> Result<Self> {
-        self.observed(|device| Error::NotTimed { device }, |on| on.time_launches())
+        self.traced(0)
+    }
+
+    /// The same as [`timed`](Self::timed), with the [`timeline`](Prediction::timeline) of the CTAs of each
+    /// launch whose linear indices are below `ctas`.
+    ///
+    /// # Errors
+    /// As of [`timed`](Self::timed).
+    pub fn traced(self, ctas: u32) -> Result<Self> {
+        self.observed(|device| Error::NotTimed { device }, |on| on.time_launches(ctas))
     }
 
     /// The predictions of the launches since the previous call, in their order. Empty unless the device is

@@ -11,7 +11,9 @@ mod program;
 mod recorder;
 mod registers;
 mod schedule;
+mod timeline;
 mod trace;
 
 pub use prediction::{LaunchTiming, Prediction, Stall, TimedInstruction};
 pub use registers::estimated_registers;
+pub use timeline::{Slice, Track};

@@ -1,6 +1,6 @@
 //! The prediction of a launch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -12,12 +12,14 @@ use crate::model::{Outcome, STALLS, simulate};
 use crate::program::Program;
 use crate::recorder::LaunchRecorder;
 use crate::registers::estimated_registers;
+use crate::timeline::Slice;
 
 /// Records a launch, and predicts its time on a GPU.
 #[derive(Debug)]
 pub struct LaunchTiming {
     recorder: LaunchRecorder,
     arch: &'static Arch,
+    traced_ctas: u32,
 }
 
 /// The predicted time of a launch, and where it goes.
@@ -50,6 +52,9 @@ pub struct Prediction {
     pub released: u64,
     /// The instructions that were issued, in the order of the code.
     pub instructions: Vec<TimedInstruction>,
+    /// What happens when in the CTAs that are traced, in the order of its issue.
+    #[serde(skip)]
+    pub timeline: Vec<Slice>,
 }
 
 /// The cycles of one instruction.
@@ -70,7 +75,12 @@ pub struct TimedInstruction {
 impl LaunchTiming {
     /// Timing of a launch on a GPU.
     pub fn new(launch: &LaunchInfo, arch: &'static Arch) -> Self {
-        Self { recorder: LaunchRecorder::new(launch), arch }
+        Self { recorder: LaunchRecorder::new(launch), arch, traced_ctas: 0 }
+    }
+
+    /// The same, with the [`timeline`](Prediction::timeline) of the CTAs with linear indices below this.
+    pub fn tracing(self, ctas: u32) -> Self {
+        Self { traced_ctas: ctas, ..self }
     }
 
     /// The prediction, once the launch has ended. `registers` are those of a thread, if they are known.
@@ -92,8 +102,15 @@ impl LaunchTiming {
         let program = Program::new(code, arch);
         let traces = self.recorder.take();
         let boost = f64::from(arch.boost_mhz);
-        let outcome =
-            simulate(&program, arch, boost * 1e6, traces, ctas_per_sm, u64::from(launch.shared_bytes));
+        let outcome = simulate(
+            &program,
+            arch,
+            boost * 1e6,
+            traces,
+            ctas_per_sm,
+            u64::from(launch.shared_bytes),
+            self.traced_ctas,
+        );
         let partitions = u64::from(arch.sm_count * arch.capability.partitions_per_sm);
         let tensor_busy = outcome.tensor_cycles as f64 / (outcome.cycles.max(1) * partitions) as f64;
         let timing = arch.timing();
@@ -111,9 +128,24 @@ impl LaunchTiming {
             registers_per_thread: registers,
             ctas_per_sm,
             released: outcome.released,
+            timeline: timeline(code, &outcome),
             instructions: instructions(code, &outcome),
         }
     }
+}
+
+/// The slices of the timeline, by the indices of [`instructions`].
+fn timeline(code: &Code, outcome: &Outcome) -> Vec<Slice> {
+    let issued = |instruction: &u32| {
+        let operations = code.of_operation.iter().enumerate();
+        operations.filter(|(_, of)| *of == instruction).any(|(operation, _)| outcome.issued[operation] > 0)
+    };
+    let all: BTreeSet<u32> = code.of_operation.iter().copied().collect();
+    let places: HashMap<u32, u32> = all.into_iter().filter(issued).zip(0..).collect();
+    let slices = outcome.timeline.slices.iter();
+    slices
+        .map(|slice| Slice { instruction: places[&code.of_operation[slice.instruction as usize]], ..*slice })
+        .collect()
 }
 
 fn instructions(code: &Code, outcome: &Outcome) -> Vec<TimedInstruction> {

@@ -239,7 +239,8 @@ fn warpgroup_mma(instruction: &Instruction, arch: &Arch) -> Action {
         Some((m.parse::<u32>().ok()?, n.parse::<u32>().ok()?, k.parse::<u32>().ok()?))
     });
     let (m, n, k) = shape.unwrap_or((64, 8, 16));
-    let bits = if k == 0 { 16 } else { 256 / k };
+    // An instruction multiplies 256 bits of a row.
+    let bits = 256u32.checked_div(k).unwrap_or(16);
     let from_registers = instruction.text.matches('{').count() > 1;
     let bytes = (n + if from_registers { 0 } else { m }) * k * bits / 8;
     Action::WarpgroupMma { cycles, passes: bytes.div_ceil(128 * 4) }

@@ -455,7 +455,12 @@ impl ClusterObserver for Recorder {
             Event::ClusterLeave { actor } => {
                 if let Some(until) = self.phase(Barrier::Cluster).previous {
                     let index = self.index(actor.rank, actor.warp);
-                    self.trace.warps[index].push(Record::Wait { pc: actor.pc, until });
+                    // Lanes that have waited ended a run with it; others are in the middle of one.
+                    if self.warps[index].end == actor.pc + 1 {
+                        self.trace.warps[index].push(Record::Wait { pc: actor.pc, until });
+                    } else {
+                        self.detail(actor, Detail::Wait { until });
+                    }
                 }
             }
             Event::End => {

@@ -30,8 +30,8 @@ pub(crate) trait Observation: Send + Sync {
     /// The counters of the launches since the previous call. Launches of one kernel with the same
     /// extents are added up.
     fn take_counters(&self) -> Vec<Counters>;
-    /// Turns on the prediction of times.
-    fn time_launches(&self);
+    /// Turns on the prediction of times, with the timelines of this many CTAs.
+    fn time_launches(&self, traced_ctas: u32);
     /// The predictions of the launches since the previous call, in their order.
     fn take_predictions(&self) -> Vec<Prediction>;
     /// Sets how much each launch may execute.

@@ -92,7 +92,9 @@ impl LoadedKernel for EmulatedKernel {
         let counting = machine.counted.load(Ordering::Relaxed).then(|| LaunchCounting::new(&info));
         let checks_observe = checks.as_ref().map(|checks| checks as &dyn LaunchObserver);
         let counting_observes = counting.as_ref().map(|counting| counting as &dyn LaunchObserver);
-        let timing = machine.timed.load(Ordering::Relaxed).then(|| LaunchTiming::new(&info, emulator.arch()));
+        let timing = machine.timed.load(Ordering::Relaxed).then(|| {
+            LaunchTiming::new(&info, emulator.arch()).tracing(machine.traced_ctas.load(Ordering::Relaxed))
+        });
         let timing_observes = timing.as_ref().map(|timing| timing as &dyn LaunchObserver);
         let observers: Vec<_> =
             [checks_observe, counting_observes, timing_observes].into_iter().flatten().collect();

@@ -7,7 +7,7 @@ mod observation;
 mod streams;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
@@ -47,6 +47,7 @@ fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
         counted: AtomicBool::new(false),
         counters: Mutex::default(),
         timed: AtomicBool::new(false),
+        traced_ctas: AtomicU32::new(0),
         predictions: Mutex::default(),
         remarks: Mutex::default(),
         printer: Mutex::default(),
@@ -106,6 +107,8 @@ struct Machine {
     counters: Mutex<Vec<Counters>>,
     /// Whether the times of launches are predicted.
     timed: AtomicBool,
+    /// CTAs whose timelines are recorded.
+    traced_ctas: AtomicU32,
     predictions: Mutex<Vec<Prediction>>,
     /// The remarks of the checkers.
     remarks: Mutex<Vec<Finding>>,

@@ -39,7 +39,8 @@ impl Observation for Machine {
         std::mem::take(&mut self.counters())
     }
 
-    fn time_launches(&self) {
+    fn time_launches(&self, traced_ctas: u32) {
+        self.traced_ctas.store(traced_ctas, Ordering::Relaxed);
         self.timed.store(true, Ordering::Relaxed);
     }
 

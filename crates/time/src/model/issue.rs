@@ -6,6 +6,7 @@ use warpwright_events::AsyncKind;
 use super::sm::{Groups, NEVER, Warp};
 use super::{Simulation, Stall};
 use crate::program::{Action, Operation};
+use crate::timeline::Track;
 use crate::trace::{Detail, Direction, LineRange, Moment, Publication, Record};
 
 /// Bytes of shared memory that a cycle reads or writes.
@@ -208,6 +209,33 @@ impl Simulation<'_> {
         stalls[throttled as usize] += free - ready;
         stalls[Stall::NotSelected as usize] += now - free;
         self.outcome.issued[warp.pc as usize] += slots;
+        let waits = [ready - warp.since, free - ready, now - free];
+        let longest = (0..3).max_by_key(|&index| waits[index]).expect("there are three");
+        let stall = if now == warp.since {
+            Stall::Selected
+        } else {
+            [warp.stall, throttled, Stall::NotSelected][longest]
+        };
+        let (since, pc, (cta, local)) = (warp.since, warp.pc, self.place_of(index));
+        if cta < self.outcome.timeline.ctas {
+            self.outcome.timeline.add(Track::Warp { cta, warp: local }, (since, now + slots), pc, stall);
+        }
+    }
+
+    /// The linear index of a warp's CTA, and its index there.
+    fn place_of(&self, index: u32) -> (u32, u32) {
+        let warp = &self.warps[index as usize];
+        let trace = &self.clusters[warp.cluster as usize].as_ref().expect("it runs").trace;
+        let per_cta = trace.warps.len() as u32 / trace.ctas.max(1);
+        (trace.first_cta + warp.rank, warp.trace - warp.rank * per_cta)
+    }
+
+    /// Records the work of a unit that a traced CTA has started.
+    fn record(&mut self, index: u32, track: Track, cycles: (u64, u64)) {
+        if self.place_of(index).0 < self.outcome.timeline.ctas {
+            let pc = self.warps[index as usize].pc;
+            self.outcome.timeline.add(track, cycles, pc, Stall::Selected);
+        }
     }
 
     /// Executes an instruction: its registers' cycle, and its effect on memory, barriers and tensor cores.
@@ -258,6 +286,8 @@ impl Simulation<'_> {
                 warp.multiplications.add(end);
                 // Registers of accumulators are ordered by the waits.
                 results.at = now;
+                let (sm, partition) = (warp.partition / partitions, warp.partition % partitions);
+                self.record(index, Track::TensorCore { sm, partition }, (start, start + u64::from(cycles)));
             }
             Action::Mma { cycles } => {
                 let start = partition.tensor_free.max(now);
@@ -326,6 +356,7 @@ impl Simulation<'_> {
             }
             Detail::Copy { direction, lines, bytes, arrives } => {
                 let end = self.copy(sm_index, slot, direction, lines, bytes, now);
+                self.record(index, Track::Copies { sm: sm_index as u32 }, (now, end));
                 match arrives {
                     Some(moment) => self.arrive(slot, moment, 1, end),
                     None => self.warps[index as usize].bulk_copies.add(end),

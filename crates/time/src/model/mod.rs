@@ -21,6 +21,7 @@ use warpwright_arch::Arch;
 use self::memory::Memory;
 use self::sm::{NEVER, Sm, Warp};
 use crate::program::Program;
+use crate::timeline::Timeline;
 use crate::trace::{ClusterTrace, Moment, Publication};
 
 /// Why a warp does not issue: the stall reasons of Nsight Compute.
@@ -131,6 +132,8 @@ pub(crate) struct Outcome {
     pub(crate) device_bytes: u64,
     /// Bytes that the L2 cache has served.
     pub(crate) l2_bytes: u64,
+    /// What happened when in some CTAs.
+    pub(crate) timeline: Timeline,
     /// Warps that waited for a moment that the model never reached, and were let go.
     pub(crate) released: u64,
 }
@@ -165,6 +168,7 @@ pub(crate) fn simulate(
     traces: Vec<ClusterTrace>,
     ctas_per_sm: u32,
     shared_bytes: u64,
+    traced_ctas: u32,
 ) -> Outcome {
     let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
     let l1 = l1.saturating_sub(shared_bytes * u64::from(ctas_per_sm)).max(16 * 1024);
@@ -193,6 +197,7 @@ pub(crate) fn simulate(
             device_bytes: 0,
             l2_bytes: 0,
             released: 0,
+            timeline: Timeline { ctas: traced_ctas, ..Timeline::default() },
         },
     };
     simulation.run(traces);
@@ -270,7 +275,7 @@ impl Simulation<'_> {
         let mut waiting = Vec::new();
         for cluster in self.clusters.iter_mut().flatten() {
             for moment in &mut cluster.moments {
-                waiting.extend(moment.waiting.drain(..));
+                waiting.append(&mut moment.waiting);
             }
         }
         for publication in self.published.values_mut() {

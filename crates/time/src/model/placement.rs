@@ -71,8 +71,7 @@ impl Simulation<'_> {
             Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], sms: sms.clone(), trace };
         self.clusters[slot] = Some(cluster);
         let partitions = self.arch.capability.partitions_per_sm;
-        for rank in 0..ctas {
-            let sm = sms[rank];
+        for (rank, &sm) in sms.iter().enumerate() {
             self.sms[sm as usize].room -= 1;
             let at = at.max(self.sms[sm as usize].starts_at);
             self.sms[sm as usize].starts_at = at + CTA_START;
