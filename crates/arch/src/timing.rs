@@ -192,6 +192,10 @@ pub struct Timing {
     pub cluster_barrier_latency: Figure,
     /// From a launch to the first instruction, and from the last to the next launch of the stream.
     pub launch_microseconds: Figure,
+    /// From the last store of a launch to its end: a fence of the system.
+    pub flush_latency: Figure,
+    /// From the start of a CTA to the start of the next on an SM.
+    pub cta_interval: Figure,
     /// From a CTA's end to the first instruction of the next CTA in its place.
     pub cta_latency: Figure,
     /// The part of the highest clock that SMs keep when the tensor cores are always busy.
@@ -199,6 +203,7 @@ pub struct Timing {
 }
 
 const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
+const ASSUMED: &str = "assumed, not measured";
 const B200_SURVEY: &str = "B200, published microbenchmarks (see docs/timing.md)";
 
 const fn figure(value: f64, source: &'static str) -> Figure {
@@ -225,9 +230,11 @@ const HOPPER: Timing = Timing {
     mbarrier_latency: figure(33.0, PROBE),
     barrier_latency: figure(12.0, PROBE),
     cluster_barrier_latency: figure(330.0, PROBE),
-    launch_microseconds: figure(0.8, PROBE),
-    cta_latency: figure(300.0, PROBE),
-    clock_when_multiplying: figure(0.78, PROBE),
+    launch_microseconds: figure(0.5, PROBE),
+    flush_latency: figure(1020.0, PROBE),
+    cta_interval: figure(100.0, ASSUMED),
+    cta_latency: figure(300.0, ASSUMED),
+    clock_when_multiplying: figure(0.78, "H200, GEMM of 8192 cubed (docs/results/2026-11-21-gemm-energy.md)"),
 };
 
 /// Blackwell of data centers.

@@ -30,7 +30,7 @@ pub(super) struct Memory {
     write_weight: f64,
     /// The requests of each GPC that are under way: a request for the same line joins.
     requests: Vec<Vec<(u64, u64)>>,
-    /// The cycle at which the L2 cache has the last store.
+    /// The cycle at which the L2 cache has the last store, and has written back what it replaces.
     pub(super) stored: u64,
     /// Sectors that device memory has read and written.
     pub(super) device_sectors: u64,
@@ -148,7 +148,7 @@ impl Memory {
 
     /// Writes lines. Returns the cycle at which the L2 cache has them.
     pub(super) fn write(&mut self, port: &mut Port, lines: &[Lines], at: u64) -> u64 {
-        let mut end = at;
+        let (mut end, mut written) = (at, at);
         for lines in lines {
             let bytes = f64::from(lines.bytes_of_line());
             for line in lines.each() {
@@ -157,15 +157,15 @@ impl Memory {
                 let found = self.l2.access(line, lines.sectors);
                 self.l2_sectors += u64::from(lines.sectors.count_ones());
                 if found.missing != 0 {
-                    // The cache writes back what it replaces; in a steady state as much as it takes in.
+                    // The cache first writes back what it replaces: in a steady state as much as it takes in.
                     self.device_sectors += u64::from(found.missing.count_ones());
                     let bytes = SECTOR_BYTES * f64::from(found.missing.count_ones());
-                    self.device_bandwidth.serve(served, bytes * self.write_weight);
+                    written = written.max(self.device_bandwidth.serve(served, bytes * self.write_weight));
                 }
                 end = end.max(served);
             }
         }
-        self.stored = self.stored.max(end + self.latencies.l2);
+        self.stored = self.stored.max(end).max(written);
         end
     }
 }

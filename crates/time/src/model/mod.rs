@@ -203,8 +203,10 @@ pub(crate) fn simulate(
     simulation.run(traces);
     let sectors = |sectors: u64| 32 * sectors;
     let Simulation { memory, mut outcome, .. } = simulation;
-    // A launch ends when its last store has been acknowledged.
-    outcome.cycles = outcome.cycles.max(memory.stored);
+    // A launch ends when its stores are visible to the whole system.
+    if memory.stored > 0 {
+        outcome.cycles = outcome.cycles.max(memory.stored) + arch.timing().flush_latency.value as u64;
+    }
     outcome.device_bytes = sectors(memory.device_sectors);
     outcome.l2_bytes = sectors(memory.l2_sectors);
     outcome

@@ -9,9 +9,6 @@ use crate::trace::ClusterTrace;
 /// SMs of a GPC at most, on Hopper and Blackwell. The CTAs of a cluster are in one GPC.
 pub(super) const SMS_PER_GPC: usize = 18;
 
-/// Cycles from the start of one CTA to the start of the next on an SM.
-const CTA_START: u64 = 100;
-
 impl Simulation<'_> {
     /// Starts pending clusters while there is room.
     pub(super) fn place(&mut self, pending: &mut Peekable<impl Iterator<Item = ClusterTrace>>, at: u64) {
@@ -74,10 +71,10 @@ impl Simulation<'_> {
         for (rank, &sm) in sms.iter().enumerate() {
             self.sms[sm as usize].room -= 1;
             let at = at.max(self.sms[sm as usize].starts_at);
-            self.sms[sm as usize].starts_at = at + CTA_START;
+            self.sms[sm as usize].starts_at = at + self.arch.timing().cta_interval.value as u64;
             for index in 0..per_cta {
-                // Warps of a CTA are on the partitions in turn; `wgmma` needs that.
-                let local = index as u32 % partitions;
+                // Warps are on the partitions in turn; `wgmma` needs four of a CTA on all four.
+                let local = (self.sms[sm as usize].placed + index as u32) % partitions;
                 let warp = self.spare.pop().unwrap_or_else(|| {
                     self.warps.push(Warp::default());
                     self.warps.len() as u32 - 1
@@ -100,6 +97,7 @@ impl Simulation<'_> {
                     self.end(warp, at);
                 }
             }
+            self.sms[sm as usize].placed += per_cta as u32;
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Sm {
     pub(super) port: Port,
     /// CTAs that it has room for.
     pub(super) room: u32,
+    /// Warps that have been placed on it.
+    pub(super) placed: u32,
     /// The cycle from which on it may start another CTA.
     pub(super) starts_at: u64,
     /// The cycle from which on the load/store unit is free.
@@ -60,6 +62,7 @@ impl Sm {
             partitions: (0..partitions).map(|_| partition()).collect(),
             port: Port::new(index, l1_bytes, timing),
             room: ctas,
+            placed: 0,
             starts_at: 0,
             load_store_free: 0,
             shared_free: 0,
