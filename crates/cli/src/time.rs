@@ -135,6 +135,13 @@ impl Time {
                 rate(prediction.l2_bytes, prediction.microseconds),
             ),
         ];
+        let ctas: u64 = prediction.grid.iter().map(|&extent| u64::from(extent)).product();
+        if prediction.simulated_ctas < ctas {
+            text.push(format!(
+                "{} of {ctas} CTAs were simulated; the time of the others follows from theirs",
+                prediction.simulated_ctas
+            ));
+        }
         if prediction.released > 0 {
             text.push(format!(
                 "{} waits had no end in the model and were cut short: the time is too low",

@@ -14,6 +14,9 @@ use crate::recorder::LaunchRecorder;
 use crate::registers::estimated_registers;
 use crate::timeline::Slice;
 
+/// Bytes of traces after which the rest of a grid is predicted from the CTAs before.
+const TRACE_BYTES: u64 = 4 << 30;
+
 /// Records a launch, and predicts its time on a GPU.
 #[derive(Debug)]
 pub struct LaunchTiming {
@@ -35,6 +38,9 @@ pub struct Prediction {
     pub microseconds: f64,
     /// SM cycles from the first instruction to the last.
     pub cycles: u64,
+    /// CTAs that were simulated: all, unless the launch is so large that its trace does not fit in memory. The
+    /// time of the others follows from theirs; bytes and instructions are those of the simulated ones.
+    pub simulated_ctas: u64,
     /// The clock of the SMs in MHz, lowered for the power that tensor cores take.
     pub clock_mhz: f64,
     /// The part of the cycles in which the tensor cores are busy.
@@ -75,7 +81,7 @@ pub struct TimedInstruction {
 impl LaunchTiming {
     /// Timing of a launch on a GPU.
     pub fn new(launch: &LaunchInfo, arch: &'static Arch) -> Self {
-        Self { recorder: LaunchRecorder::new(launch), arch, traced_ctas: 0 }
+        Self { recorder: LaunchRecorder::new(launch, TRACE_BYTES), arch, traced_ctas: 0 }
     }
 
     /// The same, with the [`timeline`](Prediction::timeline) of the CTAs with linear indices below this.
@@ -101,6 +107,8 @@ impl LaunchTiming {
         let ctas_per_sm = arch.capability.occupancy(&resources).map_or(1, |found| found.ctas_per_sm.max(1));
         let program = Program::new(code, arch);
         let traces = self.recorder.take();
+        let simulated_ctas: u64 = traces.iter().map(|trace| u64::from(trace.ctas)).sum();
+        let ctas = launch.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
         let boost = f64::from(arch.boost_mhz);
         let outcome = simulate(
             &program,
@@ -111,6 +119,8 @@ impl LaunchTiming {
             u64::from(launch.shared_bytes),
             self.traced_ctas,
         );
+        // CTAs that were not recorded take as long as the others.
+        let cycles = (outcome.cycles as f64 * ctas as f64 / simulated_ctas.max(1) as f64) as u64;
         let partitions = u64::from(arch.sm_count * arch.capability.partitions_per_sm);
         let tensor_busy = outcome.tensor_cycles as f64 / (outcome.cycles.max(1) * partitions) as f64;
         let timing = arch.timing();
@@ -119,8 +129,9 @@ impl LaunchTiming {
             kernel: code.kernel.clone(),
             grid: launch.grid,
             block: launch.block,
-            microseconds: outcome.cycles as f64 / clock_mhz + timing.launch_microseconds.value,
-            cycles: outcome.cycles,
+            microseconds: cycles as f64 / clock_mhz + timing.launch_microseconds.value,
+            cycles,
+            simulated_ctas,
             clock_mhz,
             tensor_busy,
             device_bytes: outcome.device_bytes,

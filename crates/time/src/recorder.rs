@@ -1,6 +1,7 @@
 //! The observer that records the traces of a launch.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpwright_arch::limits::WARP_SIZE;
@@ -21,6 +22,9 @@ struct Shared {
     launch: LaunchInfo,
     warps_per_cta: u32,
     traces: Mutex<Vec<ClusterTrace>>,
+    /// The bytes of the traces so far, and those after which no further cluster is recorded.
+    bytes: AtomicU64,
+    most_bytes: u64,
     published: Mutex<Published>,
 }
 
@@ -33,11 +37,14 @@ struct Published {
 }
 
 impl LaunchRecorder {
-    pub(crate) fn new(launch: &LaunchInfo) -> Self {
+    /// Records clusters until their traces have this many bytes.
+    pub(crate) fn new(launch: &LaunchInfo, most_bytes: u64) -> Self {
         Self(Arc::new(Shared {
             warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
             launch: launch.clone(),
             traces: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            most_bytes,
             published: Mutex::default(),
         }))
     }
@@ -64,6 +71,9 @@ impl LaunchObserver for LaunchRecorder {
     }
 
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {
+        if self.0.bytes.load(Ordering::Relaxed) > self.0.most_bytes {
+            return Box::new(Unrecorded);
+        }
         let warps = ctas.len() * self.0.warps_per_cta as usize;
         Box::new(Recorder {
             shared: self.0.clone(),
@@ -77,6 +87,13 @@ impl LaunchObserver for LaunchRecorder {
             phases: HashMap::new(),
         })
     }
+}
+
+/// A cluster that is not recorded.
+struct Unrecorded;
+
+impl ClusterObserver for Unrecorded {
+    fn event(&mut self, _: &Event<'_>) {}
 }
 
 /// A barrier of any kind.
@@ -464,6 +481,7 @@ impl ClusterObserver for Recorder {
                 }
             }
             Event::End => {
+                self.shared.bytes.fetch_add(self.trace.bytes(), Ordering::Relaxed);
                 let mut traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
                 traces.push(std::mem::take(&mut self.trace));
             }
@@ -483,5 +501,55 @@ impl Recorder {
         if waits {
             self.warp(actor).waits.push((actor.pc, at, actor.lanes));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpwright_events::{Code, Inlining, Instruction, Unit, Work};
+
+    use super::*;
+
+    #[test]
+    fn clusters_are_recorded_until_their_traces_have_too_many_bytes() {
+        let instruction = Instruction {
+            line: 1,
+            text: "".into(),
+            source: None,
+            inlining: Inlining::default(),
+            form: None,
+            class: Class::Other,
+            is_parameter_access: false,
+            work: Work { unit: Unit::Control, by_lane: 0, by_warp: 0 },
+            guard: None,
+            writes: Box::default(),
+            reads: Box::default(),
+            arrays: Box::default(),
+            bases: Box::default(),
+        };
+        let launch = LaunchInfo {
+            code: Arc::new(Code {
+                instructions: vec![instruction],
+                of_operation: vec![0; 4],
+                ..Code::default()
+            }),
+            grid: [10, 1, 1],
+            block: [32, 1, 1],
+            cluster: [1; 3],
+            shared_bytes: 0,
+            most_registers: None,
+            least_ctas_per_sm: None,
+            system_shared: 0,
+            initialized: Arc::default(),
+        };
+        let recorder = LaunchRecorder::new(&launch, 3 * 4 * size_of::<Record>() as u64);
+        for cta in 0..10 {
+            let mut cluster = recorder.cluster(&[cta]);
+            cluster.event(&Event::Executed { actor: Actor { lanes: 1, ..Actor::default() }, end: 4 });
+            cluster.event(&Event::End);
+        }
+        let traces = recorder.take();
+        assert_eq!(traces.iter().map(|trace| trace.first_cta).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(traces[0].warps[0], [Record::Run { from: 0, end: 4, lanes: 1 }]);
     }
 }

@@ -27,6 +27,14 @@ pub(crate) struct ClusterTrace {
     pub(crate) arrivals: Vec<u32>,
 }
 
+impl ClusterTrace {
+    /// The bytes that it takes in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        let records: usize = self.warps.iter().map(|records| records.capacity()).sum();
+        (records * size_of::<Record>() + self.lines.capacity() * size_of::<Lines>()) as u64
+    }
+}
+
 /// Lines of 128 bytes of global memory, at a constant distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
