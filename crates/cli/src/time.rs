@@ -33,8 +33,8 @@ pub(crate) struct Time {
     choice: Option<KernelChoice>,
 }
 
-/// The error that is stated with a prediction: the 90th percentile over the kernels of docs/timing.md.
-const ERROR_ESTIMATE: f64 = 0.5;
+/// The error that is stated with a prediction: the 90th percentile of docs/results/2026-11-28-time-h200.md.
+const ERROR_ESTIMATE: f64 = 0.26;
 
 /// Warp cycles at a line of the source.
 struct Line {
