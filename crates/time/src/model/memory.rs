@@ -28,7 +28,7 @@ pub(super) struct Memory {
     device_bandwidth: Bandwidth,
     /// The time of a write, by the time of a read.
     write_weight: f64,
-    /// The requests of each GPC that are under way: a request for the same line joins.
+    /// The requests of each GPC that are in flight: a request for the same line joins.
     requests: Vec<Vec<(u64, u64)>>,
     /// The cycle at which the L2 cache has the last store, and has written back what it replaces.
     pub(super) stored: u64,
