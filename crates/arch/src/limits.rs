@@ -19,6 +19,9 @@ pub const PORTABLE_CTAS_PER_CLUSTER: u32 = 8;
 /// CTAs of a cluster, at most, for a kernel that opts in to non-portable sizes.
 pub const CTAS_PER_CLUSTER: u32 = 16;
 
+/// SMs of a GPC at most, on Hopper and Blackwell. The CTAs of a cluster are in one GPC.
+pub const SMS_PER_GPC: u32 = 18;
+
 /// Registers of a thread, at most.
 pub const REGISTERS_PER_THREAD: u32 = 255;
 /// 32-bit registers of an SM, and of one CTA at most.

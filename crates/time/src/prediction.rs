@@ -7,11 +7,11 @@ use serde::Serialize;
 use warpwright_arch::{Arch, KernelResources};
 use warpwright_events::{ClusterObserver, Code, LaunchInfo, LaunchObserver, Source};
 
-pub use crate::model::Stall;
-use crate::model::{Outcome, STALLS, simulate};
+use crate::model::{Outcome, simulate};
 use crate::program::Program;
 use crate::recorder::LaunchRecorder;
 use crate::registers::estimated_registers;
+use crate::stall::{STALLS, Stall};
 use crate::timeline::Slice;
 
 /// Bytes of traces after which the rest of a grid is predicted from the CTAs before.

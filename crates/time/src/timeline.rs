@@ -1,6 +1,6 @@
 //! What happens when in the CTAs of a launch, as slices of time.
 
-use crate::model::Stall;
+use crate::stall::Stall;
 
 /// A unit whose slices follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,10 @@
 use warpwright_arch::instructions::{Class, Pipe};
 use warpwright_events::AsyncKind;
 
+use super::Simulation;
 use super::sm::{Groups, NEVER, Warp};
-use super::{Simulation, Stall};
 use crate::program::{Action, Operation};
+use crate::stall::Stall;
 use crate::timeline::Track;
 use crate::trace::{Detail, Direction, LineRange, Moment, Publication, Record};
 

@@ -1,11 +1,11 @@
 //! The memory behind the SMs: L1 caches, the L2 cache, and device memory.
 
 use warpwright_arch::Arch;
+use warpwright_arch::limits::SMS_PER_GPC;
 use warpwright_arch::timing::{Figure, Timing};
 
 use super::bandwidth::Bandwidth;
 use super::cache::Cache;
-use super::placement::SMS_PER_GPC;
 use crate::trace::Lines;
 
 /// Cycles that a cached access takes on the way from the L1 cache to the L2 cache and back are part of the
@@ -52,7 +52,7 @@ impl Port {
     /// With an L1 cache of these bytes.
     pub(super) fn new(sm: usize, l1_bytes: u64, timing: &Timing) -> Self {
         Self {
-            gpc: sm / SMS_PER_GPC,
+            gpc: sm / SMS_PER_GPC as usize,
             l1: Cache::new(l1_bytes),
             loads: Bandwidth::new(timing.l2_bytes_per_sm.value),
             stores: Bandwidth::new(timing.store_bytes_per_sm.value),
@@ -80,7 +80,7 @@ impl Memory {
             l2_bandwidth: Bandwidth::new(timing.l2_bytes.value),
             device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
             write_weight: timing.device_reads.value / timing.device_writes.value,
-            requests: vec![vec![(u64::MAX, 0); REQUESTS]; arch.sm_count as usize / SMS_PER_GPC + 1],
+            requests: vec![vec![(u64::MAX, 0); REQUESTS]; (arch.sm_count / SMS_PER_GPC) as usize + 1],
             stored: 0,
             device_sectors: 0,
             l2_sectors: 0,

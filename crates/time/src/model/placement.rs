@@ -2,12 +2,12 @@
 
 use std::iter::Peekable;
 
-use super::sm::Warp;
-use super::{Cluster, MomentState, Simulation, Stall};
-use crate::trace::ClusterTrace;
+use warpwright_arch::limits;
 
-/// SMs of a GPC at most, on Hopper and Blackwell. The CTAs of a cluster are in one GPC.
-pub(super) const SMS_PER_GPC: usize = 18;
+use super::sm::Warp;
+use super::{Cluster, MomentState, Simulation};
+use crate::stall::Stall;
+use crate::trace::ClusterTrace;
 
 impl Simulation<'_> {
     /// Starts pending clusters while there is room.
@@ -25,7 +25,7 @@ impl Simulation<'_> {
             let most = self.sms.iter().enumerate().max_by_key(|(index, sm)| (sm.room, usize::MAX - index));
             return most.filter(|(_, sm)| sm.room > 0).map(|(index, _)| vec![index as u32]);
         }
-        let gpcs = self.sms.len().div_ceil(SMS_PER_GPC).max(1);
+        let gpcs = self.sms.len().div_ceil(limits::SMS_PER_GPC as usize).max(1);
         // GPCs differ in their SMs by pairs, the two SMs of a TPC.
         let size = (self.sms.len() / gpcs).max(2) & !1;
         let mut best: Option<(u32, Vec<u32>)> = None;

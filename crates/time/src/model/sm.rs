@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use warpwright_arch::timing::Timing;
 
-use super::Stall;
 use super::memory::Port;
+use crate::stall::Stall;
 
 /// A cycle that does not come.
 pub(super) const NEVER: u64 = u64::MAX;
