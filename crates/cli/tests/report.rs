@@ -50,7 +50,8 @@ fn the_counters_are_json() {
     assert_eq!((&line(6)["idle_barriers"], &line(7)["idle_barriers"]), (&2.into(), &0.into()));
     assert_eq!((&line(10)["narrow"], &line(11)["atomic_conflicts"]), (&2.into(), &(2 * 31).into()));
     assert_eq!(kernel["total"]["operations"]["f32"], 2 * 8 + 2 * 32);
-    assert_eq!(kernel["occupancy"]["registers_per_thread"], Value::Null);
+    // There is no assembler: estimated.
+    assert_eq!(kernel["occupancy"]["registers_per_thread"], 16);
 }
 
 /// Reads a page strictly: every element is closed, in order, and text has no stray signs. Returns

@@ -150,6 +150,7 @@ impl LaunchCounting {
             block: launch.block,
             cluster: launch.cluster,
             shared_bytes: launch.shared_bytes,
+            estimated_registers: launch.estimated_registers(),
             launches: 1,
             sectors_read: tables.read.len(),
             sectors_written: tables.written.len(),

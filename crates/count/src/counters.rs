@@ -153,7 +153,7 @@ impl InstructionCounts {
 }
 
 /// The counters of one launch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// The kernel.
     pub kernel: String,
@@ -165,6 +165,8 @@ pub struct Counters {
     pub cluster: [u32; 3],
     /// Shared memory of a CTA, static and dynamic, in bytes.
     pub shared_bytes: u32,
+    /// Registers per thread, estimated from the values that are live at once.
+    pub estimated_registers: u32,
     /// The number of launches added up.
     pub launches: u64,
     /// Sectors of 32 bytes of global memory that were read, each counted once per launch: DRAM

@@ -119,6 +119,15 @@ pub struct Instruction {
 }
 
 impl Instruction {
+    /// Its dotted name: `add.f64`.
+    pub fn name(&self) -> &str {
+        let text = match self.text.strip_prefix('@') {
+            Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest.trim_start()),
+            None => &self.text,
+        };
+        text.split([' ', ';']).next().unwrap_or_default()
+    }
+
     /// Whether it is an atomic operation on global memory, whose result depends on the order of CTAs.
     pub fn takes_turn(&self) -> bool {
         self.class == Class::Atomic && !self.text.contains(".shared")

@@ -31,6 +31,7 @@ mod initialized;
 mod lanes;
 mod observer;
 mod origin;
+mod registers;
 mod source;
 mod work;
 
@@ -45,5 +46,6 @@ pub use initialized::{GRANULE, InitializedBytes, PAGE, unwritten_runs};
 pub use lanes::{FULL, LANES, lane_list, lanes};
 pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
 pub use origin::Origins;
+pub use registers::estimated_registers;
 pub use source::{Inlining, Source};
 pub use work::{Unit, Work};

@@ -3,10 +3,13 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use warpwright_arch::limits::REGISTERS_PER_SM;
+
 use crate::code::{Code, MemoryArray};
 use crate::event::{Event, MemorySpace};
 use crate::fault::Label;
 use crate::initialized::InitializedBytes;
+use crate::registers::estimated_registers;
 
 /// A launch, before it runs.
 #[derive(Clone, Debug)]
@@ -35,6 +38,14 @@ impl LaunchInfo {
     /// Threads of a CTA.
     pub fn threads_per_cta(&self) -> u32 {
         self.block.iter().product()
+    }
+
+    /// Registers per thread, estimated from the values that are live at once: as few as the CTAs that an SM
+    /// must hold need.
+    pub fn estimated_registers(&self) -> u32 {
+        let ctas = self.least_ctas_per_sm.unwrap_or(1).max(1);
+        let most = REGISTERS_PER_SM / (self.threads_per_cta().next_multiple_of(128) * ctas).max(1);
+        estimated_registers(&self.code).min(self.most_registers.unwrap_or(u32::MAX)).min(most / 8 * 8)
     }
 
     /// CTAs of a cluster.

@@ -224,4 +224,13 @@ mod tests {
             Some(0)
         );
     }
+
+    #[test]
+    fn the_name_of_an_instruction_is_in_its_text() {
+        for (text, name) in
+            [("@!%p1 add.f64 %fd1, %fd2, %fd3;", "add.f64"), ("ret;", "ret"), ("@%p bra L;", "bra")]
+        {
+            assert_eq!(instruction(text, 0, &[], &[]).name(), name);
+        }
+    }
 }

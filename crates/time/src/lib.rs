@@ -9,13 +9,11 @@ mod model;
 mod prediction;
 mod program;
 mod recorder;
-mod registers;
 mod schedule;
 mod stall;
 mod timeline;
 mod trace;
 
 pub use prediction::{LaunchTiming, Prediction, TimedInstruction};
-pub use registers::estimated_registers;
 pub use stall::Stall;
 pub use timeline::{Slice, Track};

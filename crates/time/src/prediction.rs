@@ -10,7 +10,6 @@ use warpwright_events::{ClusterObserver, Code, LaunchInfo, LaunchObserver, Sourc
 use crate::model::{Outcome, simulate};
 use crate::program::Program;
 use crate::recorder::LaunchRecorder;
-use crate::registers::estimated_registers;
 use crate::stall::{STALLS, Stall};
 use crate::timeline::Slice;
 
@@ -93,12 +92,8 @@ impl LaunchTiming {
     pub fn prediction(&self, registers: Option<u32>) -> Prediction {
         let (launch, arch) = (self.recorder.launch(), self.arch);
         let code: &Arc<Code> = &launch.code;
-        let registers = registers.unwrap_or_else(|| estimated_registers(code));
+        let registers = registers.unwrap_or_else(|| launch.estimated_registers());
         let threads = launch.threads_per_cta();
-        // A kernel has as few registers as its CTAs on an SM need.
-        let ctas = launch.least_ctas_per_sm.unwrap_or(1).max(1);
-        let most = arch.capability.registers_per_cta / (threads.next_multiple_of(128) * ctas);
-        let registers = registers.min(launch.most_registers.unwrap_or(u32::MAX)).min(most / 8 * 8);
         let resources = KernelResources {
             threads_per_cta: threads,
             registers_per_thread: registers,

@@ -96,7 +96,7 @@ impl Program {
     }
 
     fn operation(&mut self, instruction: &Instruction, arch: &Arch) -> Operation {
-        let name = opcode(&instruction.text);
+        let name = instruction.name();
         let reads = self.add(instruction.reads.iter().chain(&instruction.guard).map(|register| register.0));
         let writes = self.add(instruction.writes.iter().map(|register| register.0));
         let Some(form) = instruction.form else {
@@ -178,15 +178,6 @@ impl Program {
     }
 }
 
-/// The dotted name in the text of an instruction.
-pub(crate) fn opcode(text: &str) -> &str {
-    let text = match text.strip_prefix('@') {
-        Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest.trim_start()),
-        None => text,
-    };
-    text.split([' ', ';']).next().unwrap_or_default()
-}
-
 /// The last integer of a text, 0 without one.
 fn literal(text: &str) -> u32 {
     let end = text.trim_end_matches([';', ' ']);
@@ -232,7 +223,7 @@ fn mma_cycles(instruction: &Instruction, arch: &Arch) -> u32 {
 /// A `wgmma` reads B, and A unless it is in registers, from shared memory. Each warp is charged a quarter.
 fn warpgroup_mma(instruction: &Instruction, arch: &Arch) -> Action {
     let cycles = tensor_cycles(instruction, arch).ceil() as u32;
-    let name = opcode(&instruction.text);
+    let name = instruction.name();
     let shape = name.split('.').find_map(|word| {
         let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
@@ -251,9 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_literals_are_read_from_the_text() {
-        assert_eq!(opcode("@!%p1 add.f64 %fd1, %fd2, %fd3;"), "add.f64");
-        assert_eq!(opcode("ret;"), "ret");
+    fn literals_are_read_from_the_text() {
         assert_eq!(literal("wgmma.wait_group.sync.aligned 3;"), 3);
         assert_eq!(literal("cp.async.wait_all;"), 0);
     }

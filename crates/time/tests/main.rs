@@ -3,7 +3,8 @@
 
 use warpwright_arch::Arch;
 use warpwright_emulator::{Emulator, Launch, Schedule};
-use warpwright_time::{LaunchTiming, Prediction, Stall, estimated_registers};
+use warpwright_events::estimated_registers;
+use warpwright_time::{LaunchTiming, Prediction, Stall};
 
 /// A launch of a kernel with one buffer of zeros as its parameter.
 struct Case {

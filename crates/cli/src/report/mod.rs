@@ -109,7 +109,7 @@ impl Report {
                 let launch = launches.iter().find(|launch| *launch.kernel == *counters.kernel);
                 let ptx = launch.map_or_else(|| "".into(), |launch| launch.ptx.clone());
                 let assembler = registers::assemble(&ptx, arch.capability);
-                let assembled = registers::of(&counters.kernel, assembler.as_ref(), self.regs);
+                let assembled = registers::of(&counters, assembler.as_ref(), self.regs);
                 KernelReport::new(counters, ptx, arch, assembled)
             })
             .collect();
@@ -148,8 +148,10 @@ fn text_of(line: &LineCounts, ptx: &str, files: &mut SourceFiles) -> String {
 fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String {
     let KernelResources { threads_per_cta, registers_per_thread, shared_bytes } = kernel.resources;
     let registers = match (&kernel.assembled, registers_per_thread) {
-        (Assembled::Unknown, _) => {
-            "registers unknown (`WARPWRIGHT_PTXAS` names no assembler: set it, or give `--regs`)".to_owned()
+        (Assembled::Estimated(registers), _) => {
+            format!(
+                "about {registers} registers per thread (estimated: `WARPWRIGHT_PTXAS` names no assembler)"
+            )
         }
         (_, registers) => format!("{registers} registers per thread"),
     };
@@ -159,7 +161,7 @@ fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String 
         return format!("occupancy: {takes}: no CTA fits an SM");
     };
     let part = 100.0 * f64::from(occupancy.warps_per_sm) / f64::from(capability.warps_per_sm);
-    let most = if matches!(kernel.assembled, Assembled::Unknown) { "at most " } else { "" };
+    let most = if matches!(kernel.assembled, Assembled::Estimated(_)) { "about " } else { "" };
     let more = more.map_or(String::new(), |more| {
         let parts = [
             more.threads_per_cta.map(|most| format!("{most} threads")),
@@ -198,8 +200,7 @@ fn as_json(name: &str, device: &str, kernels: &[KernelReport], arch: &Arch) -> V
                     "ctas_per_sm": occupancy.ctas_per_sm,
                     "warps_per_sm": occupancy.warps_per_sm,
                     "limiter": occupancy.limiter.name(),
-                    "registers_per_thread": (kernel.resources.registers_per_thread > 0)
-                        .then_some(kernel.resources.registers_per_thread),
+                    "registers_per_thread": kernel.resources.registers_per_thread,
                     "shared_bytes": kernel.resources.shared_bytes,
                     "threads_per_cta": kernel.resources.threads_per_cta,
                 })),

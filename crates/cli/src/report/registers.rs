@@ -11,7 +11,8 @@ use warpwright_runtime::Counters;
 /// What is known of a kernel's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Assembled {
-    Unknown,
+    /// As the values that are live at once need: there is no assembler.
+    Estimated(u32),
     /// As the command line says.
     Told(u32),
     /// As the assembler says.
@@ -31,20 +32,25 @@ impl Assembled {
         KernelResources {
             threads_per_cta: counters.threads_per_cta(),
             registers_per_thread: match self {
-                Assembled::Unknown => 0,
-                Assembled::Told(registers) | Assembled::Known(Usage { registers, .. }) => registers,
+                Assembled::Estimated(registers)
+                | Assembled::Told(registers)
+                | Assembled::Known(Usage { registers, .. }) => registers,
             },
             shared_bytes: counters.shared_bytes,
         }
     }
 }
 
-/// The registers of a kernel: those of `--regs`, or else the assembler's.
-pub(super) fn of(kernel: &str, assembler: Option<&BTreeMap<String, Usage>>, given: Option<u32>) -> Assembled {
-    match (given, assembler.and_then(|usages| usages.get(kernel))) {
+/// The registers of a kernel: those of `--regs`, or else the assembler's, or else an estimate.
+pub(super) fn of(
+    counters: &Counters,
+    assembler: Option<&BTreeMap<String, Usage>>,
+    given: Option<u32>,
+) -> Assembled {
+    match (given, assembler.and_then(|usages| usages.get(&counters.kernel))) {
         (Some(registers), _) => Assembled::Told(registers),
         (None, Some(usage)) => Assembled::Known(*usage),
-        (None, None) => Assembled::Unknown,
+        (None, None) => Assembled::Estimated(counters.estimated_registers),
     }
 }
 
@@ -106,8 +112,13 @@ mod tests {
         let usages = usages(log);
         assert_eq!(usages["gemm"], Usage { registers: 168, spilled: 44 });
         assert_eq!(usages["tail"], Usage { registers: 12, spilled: 0 });
-        assert_eq!(of("gemm", Some(&usages), None), Assembled::Known(usages["gemm"]));
-        assert_eq!(of("gemm", Some(&usages), Some(40)), Assembled::Told(40));
-        assert_eq!(of("other", Some(&usages), None), Assembled::Unknown);
+        let counters = |kernel: &str| Counters {
+            kernel: kernel.to_owned(),
+            estimated_registers: 72,
+            ..Counters::default()
+        };
+        assert_eq!(of(&counters("gemm"), Some(&usages), None), Assembled::Known(usages["gemm"]));
+        assert_eq!(of(&counters("gemm"), Some(&usages), Some(40)), Assembled::Told(40));
+        assert_eq!(of(&counters("other"), Some(&usages), None), Assembled::Estimated(72));
     }
 }

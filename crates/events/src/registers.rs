@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use warpwright_events::Code;
-
-use crate::program::opcode;
+use crate::code::Code;
 
 /// The registers per thread that the values which are live at once need: an estimate of what ptxas
 /// allocates, without spills.
@@ -21,7 +19,7 @@ pub fn estimated_registers(code: &Code) -> u32 {
         changed = false;
         for pc in (0..count).rev() {
             let instruction = code.instruction(pc as u32);
-            let name = opcode(&instruction.text);
+            let name = instruction.name();
             let ends = instruction.guard.is_none()
                 && matches!(name.split('.').next(), Some("ret" | "exit" | "trap"));
             let jumps =
