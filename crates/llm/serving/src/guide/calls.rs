@@ -23,16 +23,14 @@ fn of_json(form: &JsonForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer
         Some(between) if several => format!("({} call)*", text(between)),
         _ => String::new(),
     };
-    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
-    let mut lark = format!("start: {} call {more} {}\n", text(&form.open), text(&form.close));
-    lark += &format!("call: {}\nid: /[a-zA-Z0-9]{{9}}/\n", names.join(" | "));
-    for (tool, name) in tools.iter().zip(&names) {
+    let (names, functions) = rules_of(tools, |tool, name| {
         let any = json!({ "type": "object" });
         let schema = if tool.parameters.is_object() { &tool.parameters } else { &any };
         let begin = text(&format!("{}{}", tool.name, form.middle));
-        lark += &format!("{name}: {begin} {name}_arguments\n{name}_arguments: %json {}\n", prepared(schema));
-    }
-    lark
+        format!("{name}: {begin} {name}_arguments\n{name}_arguments: %json {}\n", prepared(schema))
+    });
+    let (open, close) = (text(&form.open), text(&form.close));
+    format!("start: {open} call {more} {close}\ncall: {names}\nid: /[a-zA-Z0-9]{{9}}/\n{functions}")
 }
 
 /// Calls of Python, whose values are JSON: numbers, texts and lists are the same in both.
@@ -42,13 +40,15 @@ fn of_python(form: &PythonForm, tools: &[Tool], several: bool, tokenizer: &Token
         Some(between) if several => format!("({} call)*", text(between)),
         _ => String::new(),
     };
+    let (names, functions) = rules_of(tools, python_function);
+    format!("start: {} call {more} {}\ncall: {names}\n{functions}", text(&form.open), text(&form.close))
+}
+
+/// The names of the tools' rules as alternatives, and the rules that `function` makes of each tool and name.
+fn rules_of(tools: &[Tool], function: impl Fn(&Tool, &str) -> String) -> (String, String) {
     let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
-    let mut lark = format!("start: {} call {more} {}\n", text(&form.open), text(&form.close));
-    lark += &format!("call: {}\n", names.join(" | "));
-    for (tool, name) in tools.iter().zip(&names) {
-        lark += &python_function(tool, name);
-    }
-    lark
+    let rules = tools.iter().zip(&names).map(|(tool, name)| function(tool, name)).collect();
+    (names.join(" | "), rules)
 }
 
 /// The rules of one function: `RULE_I` has the parameters from number I on, `RULE_m_I` the same after a comma.
@@ -98,13 +98,9 @@ fn lark_tokens(text: &str, tokenizer: &Tokenizer) -> String {
 
 /// Calls in the form that Qwen 3.5 writes.
 fn of_tags(tools: &[Tool], several: bool) -> String {
-    let mut lark = format!("start: call{}\n", if several { "+" } else { "" });
-    let names: Vec<String> = (0..tools.len()).map(|i| format!("f{i}")).collect();
-    lark += &format!("call: \"<tool_call>\\n\" ({}) \"\\n</tool_call>\" \"\\n\"?\n", names.join(" | "));
-    for (tool, name) in tools.iter().zip(&names) {
-        lark += &function(tool, name);
-    }
-    lark
+    let more = if several { "+" } else { "" };
+    let (names, functions) = rules_of(tools, function);
+    format!("start: call{more}\ncall: \"<tool_call>\\n\" ({names}) \"\\n</tool_call>\" \"\\n\"?\n{functions}")
 }
 
 /// The rules of one function: its parameters in the order of the schema, optional ones optional.
