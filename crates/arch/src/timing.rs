@@ -27,7 +27,7 @@ pub struct Execution {
 /// A row of the table below.
 struct Row {
     class: Class,
-    /// Words of the name, one of which it must have; empty: any name.
+    /// The name has one of these words; empty: any name.
     words: &'static [&'static str],
     execution: Execution,
 }

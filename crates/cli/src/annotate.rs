@@ -39,7 +39,7 @@ pub(crate) fn annotate(ptx: &str) -> String {
                 if is_instruction && place.is_some() && place != shown {
                     shown.clone_from(&place);
                     let (file, number) = place.clone().expect("just looked");
-                    let short = file.rsplit(['/', '\\']).next().unwrap_or(&file).to_owned();
+                    let short = sources::short(&file).to_owned();
                     are_missing |= sources.file(&file).is_none();
                     let rust = sources.line(&file, number).unwrap_or_default().trim();
                     lines.push(format!("{line:<WIDTH$} | {short}:{number}  {rust}").trim_end().to_owned());

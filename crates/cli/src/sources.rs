@@ -12,6 +12,16 @@ pub(crate) fn files() -> SourceFiles {
         .fold(SourceFiles::here(), |files, (path, text)| files.with(path, text))
 }
 
+/// The name of a file, without its folders.
+pub(crate) fn short(file: &str) -> &str {
+    file.rsplit(['/', '\\']).next().unwrap_or(file)
+}
+
+/// A line as people name it: the file's name, and the line; `ptx` where the PTX does not tell.
+pub(crate) fn place(file: Option<&str>, line: u32) -> String {
+    format!("{}:{line}", file.map_or("ptx", short))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

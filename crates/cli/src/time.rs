@@ -49,12 +49,6 @@ impl Line {
         self.stalls.values().sum()
     }
 
-    /// A line as people name it: the name of the file, and the line.
-    fn place(&self) -> String {
-        let file = self.file.as_deref().map_or("ptx", |file| file.rsplit(['/', '\\']).next().unwrap_or(file));
-        format!("{file}:{}", self.line)
-    }
-
     /// The reasons for most of its cycles, as parts of them.
     fn reasons(&self) -> String {
         let mut reasons: Vec<_> = self.stalls.iter().collect();
@@ -135,7 +129,7 @@ impl Time {
                 rate(prediction.l2_bytes, prediction.microseconds),
             ),
         ];
-        let ctas: u64 = prediction.grid.iter().map(|&extent| u64::from(extent)).product();
+        let ctas = prediction.ctas();
         if prediction.simulated_ctas < ctas {
             text.push(format!(
                 "{} of {ctas} CTAs were simulated; the time of the others follows from theirs",
@@ -153,7 +147,11 @@ impl Time {
         text.push(format!("{:>7}  {:<24} {}", "cycles", "line", "stalls"));
         for line in lines.iter().take(self.lines) {
             let part = 100.0 * line.cycles() as f64 / all.max(1) as f64;
-            text.push(format!("{part:>6.1}%  {:<24} {}", line.place(), line.reasons()));
+            text.push(format!(
+                "{part:>6.1}%  {:<24} {}",
+                sources::place(line.file.as_deref(), line.line),
+                line.reasons()
+            ));
             text.push(format!("{:>9}{}", "", line.text));
         }
         text.join("\n")

@@ -11,6 +11,7 @@ use warpwright_runtime::{Prediction, Stall, Track};
 use crate::kernel::KernelChoice;
 use crate::number;
 use crate::output::Output;
+use crate::sources;
 use crate::subject::{self, Subject};
 use crate::target::LimitOption;
 
@@ -98,13 +99,10 @@ fn events(predictions: &[Prediction]) -> Vec<Value> {
         for (index, slice) in prediction.timeline.iter().enumerate() {
             let (process, thread, process_name, thread_name) = lane(slice.track);
             let instruction = &prediction.instructions[slice.instruction as usize];
-            let place = instruction.source.as_ref().map_or_else(
-                || format!("ptx:{}", instruction.ptx_line),
-                |source| {
-                    let file = source.file.rsplit(['/', '\\']).next().unwrap_or(&source.file);
-                    format!("{file}:{}", source.line)
-                },
-            );
+            let place = match &instruction.source {
+                Some(source) => sources::place(Some(&source.file), source.line),
+                None => sources::place(None, instruction.ptx_line),
+            };
             lanes.insert((process, thread, process_name, thread_name));
             let arguments =
                 json!({"instruction": instruction.text, "place": place, "stall": slice.stall.name()});

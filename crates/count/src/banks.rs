@@ -10,7 +10,7 @@
 //! pass.
 
 use warpwright_arch::limits;
-use warpwright_events::{LANES, lanes};
+use warpwright_events::{AccessKind, LANES, lanes};
 
 const BANKS: u64 = limits::BANKS as u64;
 const BANK_BYTES: u64 = limits::BANK_BYTES as u64;
@@ -31,6 +31,13 @@ pub enum Sharing {
     Pairs,
     /// Stores, atomics, matrices.
     Nothing,
+}
+
+impl Sharing {
+    /// The sharing of an access.
+    pub fn of(kind: AccessKind) -> Self {
+        if kind == AccessKind::Read { Self::Pairs } else { Self::Nothing }
+    }
 }
 
 /// The passes of lanes that access `size` bytes of shared memory each, at these addresses.

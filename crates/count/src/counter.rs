@@ -256,8 +256,7 @@ impl Counter {
         let mask = actor.lanes;
         let counts = self.counts(actor.pc);
         if space == MemorySpace::Shared {
-            let sharing = if kind == AccessKind::Read { Sharing::Pairs } else { Sharing::Nothing };
-            let passes = banks::passes(addresses, mask, size, sharing);
+            let passes = banks::passes(addresses, mask, size, Sharing::of(kind));
             counts.shared += SharedCounts {
                 requests: 1,
                 wavefronts: passes.wavefronts,

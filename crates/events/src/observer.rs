@@ -35,6 +35,11 @@ pub struct LaunchInfo {
 }
 
 impl LaunchInfo {
+    /// CTAs of the grid.
+    pub fn ctas(&self) -> u64 {
+        self.grid.iter().map(|&extent| u64::from(extent)).product()
+    }
+
     /// Threads of a CTA.
     pub fn threads_per_cta(&self) -> u32 {
         self.block.iter().product()

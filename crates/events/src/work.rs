@@ -1,6 +1,7 @@
 //! The work of an instruction, and the SM unit that does it.
 
 use serde::Serialize;
+use warpwright_arch::Arch;
 
 /// The unit that a warp's instruction occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -84,6 +85,19 @@ impl Unit {
             Unit::TensorBinary => "tensor binary",
             Unit::Memory => "memory",
             Unit::Control => "control",
+        }
+    }
+
+    /// Dense multiply-adds of an SM of a GPU in a cycle, if it is the tensor cores; 0 if they lack the type.
+    pub fn tensor_rate(self, arch: &Arch) -> u32 {
+        let rates = &arch.tensor;
+        match self {
+            Unit::TensorF64 => rates.f64,
+            Unit::TensorTf32 => rates.tf32,
+            Unit::TensorFp8 => rates.fp8,
+            Unit::TensorFp4 => rates.fp4,
+            Unit::TensorInt8 | Unit::TensorInt4 | Unit::TensorBinary => rates.int8,
+            _ => rates.f16,
         }
     }
 

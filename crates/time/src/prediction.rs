@@ -1,7 +1,6 @@
 //! The prediction of a launch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use serde::Serialize;
 use warpwright_arch::{Arch, KernelResources};
@@ -88,14 +87,13 @@ impl LaunchTiming {
         Self { traced_ctas: ctas, ..self }
     }
 
-    /// The prediction, once the launch has ended. `registers` are those of a thread, if they are known.
-    pub fn prediction(&self, registers: Option<u32>) -> Prediction {
+    /// The prediction, once the launch has ended.
+    pub fn prediction(&self) -> Prediction {
         let (launch, arch) = (self.recorder.launch(), self.arch);
-        let code: &Arc<Code> = &launch.code;
-        let registers = registers.unwrap_or_else(|| launch.estimated_registers());
-        let threads = launch.threads_per_cta();
+        let code: &Code = &launch.code;
+        let registers = launch.estimated_registers();
         let resources = KernelResources {
-            threads_per_cta: threads,
+            threads_per_cta: launch.threads_per_cta(),
             registers_per_thread: registers,
             shared_bytes: launch.shared_bytes,
         };
@@ -103,7 +101,7 @@ impl LaunchTiming {
         let program = Program::new(code, arch);
         let traces = self.recorder.take();
         let simulated_ctas: u64 = traces.iter().map(|trace| u64::from(trace.ctas)).sum();
-        let ctas = launch.grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
+        let ctas = launch.ctas();
         let boost = f64::from(arch.boost_mhz);
         let outcome = simulate(
             &program,
@@ -137,6 +135,13 @@ impl LaunchTiming {
             timeline: timeline(code, &outcome),
             instructions: instructions(code, &outcome),
         }
+    }
+}
+
+impl Prediction {
+    /// CTAs of the grid.
+    pub fn ctas(&self) -> u64 {
+        self.grid.iter().map(|&extent| u64::from(extent)).product()
     }
 }
 

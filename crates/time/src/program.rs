@@ -161,7 +161,7 @@ impl Program {
             action,
             waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
                 .then_some(form.class),
-            tensor_rate: rate(instruction.work.unit, arch),
+            tensor_rate: instruction.work.unit.tensor_rate(arch).max(1),
             reads,
             writes,
         }
@@ -185,23 +185,10 @@ fn literal(text: &str) -> u32 {
     digits.parse().unwrap_or(0)
 }
 
-/// Dense multiply-adds of an SM in a cycle.
-fn rate(unit: Unit, arch: &Arch) -> u32 {
-    let rates = &arch.tensor;
-    let rate = match unit {
-        Unit::TensorF64 => rates.f64,
-        Unit::TensorTf32 => rates.tf32,
-        Unit::TensorFp8 => rates.fp8,
-        Unit::TensorFp4 => rates.fp4,
-        Unit::TensorInt8 | Unit::TensorInt4 | Unit::TensorBinary => rates.int8,
-        _ => rates.f16,
-    };
-    rate.max(1)
-}
-
 /// Cycles of a tensor core for a warp's multiply-adds at the full rate.
 fn tensor_cycles(instruction: &Instruction, arch: &Arch) -> f64 {
-    let each = f64::from(rate(instruction.work.unit, arch)) / f64::from(arch.capability.partitions_per_sm);
+    let each = f64::from(instruction.work.unit.tensor_rate(arch).max(1))
+        / f64::from(arch.capability.partitions_per_sm);
     f64::from(instruction.work.by_warp) / 2.0 / each
 }
 

@@ -186,7 +186,7 @@ impl Recorder {
     fn keep(&mut self, warp: usize, pc: u32, detail: Detail) {
         let (at, count) = match detail {
             Detail::Arrive { at, count } => (Some(at), u32::from(count)),
-            Detail::Track { at, .. } | Detail::Multicast { arrives: at, .. } => (Some(at), 1),
+            Detail::Track { at, .. } | Detail::Multicast { arrives: at } => (Some(at), 1),
             Detail::Copy { arrives, .. } => (arrives, 1),
             _ => (None, 0),
         };
@@ -198,20 +198,18 @@ impl Recorder {
 
     /// Keeps a part of a run, with its details.
     fn keep_run(&mut self, warp: usize, from: u32, end: u32, lanes: u32) {
-        let mut details = std::mem::take(&mut self.warps[warp].details);
         if from < end {
             let run = Record::Run { from, end, lanes };
-            self.warps[warp].details = details;
             self.collapse_spin(warp, run);
-            details = std::mem::take(&mut self.warps[warp].details);
             self.trace.warps[warp].push(run);
             self.warps[warp].end = end;
+            let details = std::mem::take(&mut self.warps[warp].details);
             for &(pc, detail) in details.iter().filter(|(pc, _)| (from..end).contains(pc)) {
                 self.keep(warp, pc, detail);
             }
+            self.warps[warp].details = details;
         }
-        details.clear();
-        self.warps[warp].details = details;
+        self.warps[warp].details.clear();
     }
 
     /// Lanes have executed the operations up to `end`.
@@ -266,10 +264,9 @@ impl Recorder {
         let mask = actor.lanes;
         let detail = match space {
             MemorySpace::Shared => {
-                let sharing = if kind == AccessKind::Read { Sharing::Pairs } else { Sharing::Nothing };
                 let first = addresses[mask.trailing_zeros() as usize % LANES];
                 Detail::Shared {
-                    passes: passes(addresses, mask, bytes, sharing).wavefronts as u16,
+                    passes: passes(addresses, mask, bytes, Sharing::of(kind)).wavefronts as u16,
                     remote: split_shared(first).0 != actor.rank,
                 }
             }
@@ -383,7 +380,7 @@ impl Recorder {
                 *pc == actor.pc && matches!(last, Detail::Copy { .. } | Detail::Multicast { .. })
             })
         {
-            return self.detail(actor, Detail::Multicast { bytes, arrives });
+            return self.detail(actor, Detail::Multicast { arrives });
         }
         let direction = match global.clone().next().map(|range| range.kind) {
             Some(AccessKind::Write | AccessKind::Object) => Direction::Store,

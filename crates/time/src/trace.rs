@@ -90,7 +90,7 @@ pub(crate) enum Detail {
     /// A bulk or tensor copy of these bytes, at whose end the moment gets an arrival.
     Copy { direction: Direction, lines: LineRange, bytes: u32, arrives: Option<Moment> },
     /// The same data as the copy before, in another CTA.
-    Multicast { bytes: u32, arrives: Moment },
+    Multicast { arrives: Moment },
     /// Lanes arrive.
     Arrive { at: Moment, count: u16 },
     /// An arrival when the lanes' earlier asynchronous work of a kind has ended.

@@ -46,7 +46,7 @@ impl Case {
         let info = device.describe(&program, "kernel", &launch).expect("it may be launched");
         let timing = LaunchTiming::new(&info, h200);
         device.launch(&program, "kernel", &Launch { observers: &[&timing], ..launch }).expect("it ends");
-        let prediction = timing.prediction(None);
+        let prediction = timing.prediction();
         assert_eq!(prediction.released, 0, "every wait has an end");
         prediction
     }

@@ -15,7 +15,7 @@ const ACCESS: u64 = 16;
 /// What a thread does with the 16 bytes at `%from`, the `{n}`th of a trip.
 struct Access {
     name: &'static str,
-    /// Accesses of a trip, all of which are in flight.
+    /// Accesses of a trip, all in flight at once.
     flight: usize,
     access: &'static str,
     /// After the accesses of a trip.
@@ -49,7 +49,7 @@ const READ: &str = "ld.global.cg.v4.b32 {%v{n}_0, %v{n}_1, %v{n}_2, %v{n}_3}, [%
 const READ_END: &str = "xor.b32 %result, %result, %v{n}_0; xor.b32 %result, %result, %v{n}_1; \
                         xor.b32 %result, %result, %v{n}_2; xor.b32 %result, %result, %v{n}_3;";
 
-/// A place of which the memory is read, and the CTAs that read.
+/// The memory that is read, and the CTAs that read it.
 struct Site {
     name: &'static str,
     /// Bytes of the region, a power of two.

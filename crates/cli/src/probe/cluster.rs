@@ -14,7 +14,7 @@ const SIZES: [u32; 3] = [2, 4, 8];
 
 struct Cluster;
 
-/// Follows addresses in the shared memory of a CTA of the cluster, each of which holds itself.
+/// Follows addresses in the shared memory of a CTA of the cluster. Each address holds itself.
 const CHASE: Kernel<'_> = Kernel {
     name: "chase",
     parameters: ", .param .u32 rank_of",

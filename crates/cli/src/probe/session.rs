@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use warpwright_arch::instructions::Class;
 use warpwright_runtime::{Argument, Buffer, Device, Function, Launch, Module, Stream};
 
-/// Launches of a kernel, the fastest of which counts.
+/// Launches of a kernel. The fastest counts.
 const LAUNCHES: usize = 4;
 /// CTAs, or warps, whose times a kernel stores.
 const CTAS: usize = 1024;

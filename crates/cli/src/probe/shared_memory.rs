@@ -138,7 +138,7 @@ fn shared_steps() -> Vec<Steps> {
     all
 }
 
-/// Loads of one warp, of which so many lanes use each bank.
+/// Loads of one warp with so many lanes at each bank.
 fn conflict_steps() -> Vec<Steps> {
     let step = |ways: u32| Steps {
         inputs: Inputs::Shared { stride: 4 * ways },

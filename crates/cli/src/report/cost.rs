@@ -55,7 +55,7 @@ impl Cost {
             .operations
             .iter()
             .filter(|(unit, _)| unit.is_tensor())
-            .map(|(unit, operations)| *operations as f64 / (2.0 * f64::from(tensor_rate(*unit, arch).max(1))))
+            .map(|(unit, operations)| *operations as f64 / (2.0 * f64::from(unit.tensor_rate(arch).max(1))))
             .sum();
         let counts = &line.counts;
         let sectors = counts.global().sectors + counts.copies.sectors;
@@ -85,19 +85,6 @@ impl Cost {
     /// The busiest unit.
     pub(super) fn busiest(&self) -> Pipe {
         self.most().0
-    }
-}
-
-/// Dense multiply-adds of an SM in a clock.
-fn tensor_rate(unit: Unit, arch: &Arch) -> u32 {
-    let rates = &arch.tensor;
-    match unit {
-        Unit::TensorF64 => rates.f64,
-        Unit::TensorTf32 => rates.tf32,
-        Unit::TensorFp8 => rates.fp8,
-        Unit::TensorFp4 => rates.fp4,
-        Unit::TensorInt8 | Unit::TensorInt4 | Unit::TensorBinary => rates.int8,
-        _ => rates.f16,
     }
 }
 

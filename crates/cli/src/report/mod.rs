@@ -129,10 +129,8 @@ impl Report {
     }
 }
 
-/// A line as people name it: the file's name, and the line; `ptx` where the PTX does not tell.
 fn place(line: &LineCounts) -> String {
-    let file = line.file.as_deref().map_or("ptx", |file| file.rsplit(['/', '\\']).next().unwrap_or(file));
-    format!("{file}:{}", line.line)
+    sources::place(line.file.as_deref(), line.line)
 }
 
 /// The text of a line: of its source, or of the PTX.

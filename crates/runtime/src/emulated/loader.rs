@@ -113,7 +113,7 @@ impl LoadedKernel for EmulatedKernel {
             machine.keep(counting.counters());
         }
         if let Some(timing) = timing {
-            machine.predictions().push(timing.prediction(None));
+            machine.predictions().push(timing.prediction());
         }
         expect_none(findings)?;
         Ok(LaunchCounts {

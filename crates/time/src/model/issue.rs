@@ -210,16 +210,16 @@ impl Simulation<'_> {
         stalls[throttled as usize] += free - ready;
         stalls[Stall::NotSelected as usize] += now - free;
         self.outcome.issued[warp.pc as usize] += slots;
-        let waits = [ready - warp.since, free - ready, now - free];
-        let longest = (0..3).max_by_key(|&index| waits[index]).expect("there are three");
-        let stall = if now == warp.since {
-            Stall::Selected
-        } else {
-            [warp.stall, throttled, Stall::NotSelected][longest]
-        };
-        let (since, pc, (cta, local)) = (warp.since, warp.pc, self.place_of(index));
-        if cta < self.outcome.timeline.ctas {
-            self.outcome.timeline.add(Track::Warp { cta, warp: local }, (since, now + slots), pc, stall);
+        if self.outcome.timeline.ctas > 0 {
+            let waits = [
+                (ready - warp.since, warp.stall),
+                (free - ready, throttled),
+                (now - free, Stall::NotSelected),
+            ];
+            let (longest, why) = *waits.iter().max_by_key(|(cycles, _)| cycles).expect("there are three");
+            let stall = if longest == 0 { Stall::Selected } else { why };
+            let (cta, local) = self.place_of(index);
+            self.record(index, Track::Warp { cta, warp: local }, (warp.since, now + slots), stall);
         }
     }
 
@@ -231,11 +231,11 @@ impl Simulation<'_> {
         (trace.first_cta + warp.rank, warp.trace - warp.rank * per_cta)
     }
 
-    /// Records the work of a unit that a traced CTA has started.
-    fn record(&mut self, index: u32, track: Track, cycles: (u64, u64)) {
-        if self.place_of(index).0 < self.outcome.timeline.ctas {
+    /// Records what an instruction of a traced CTA takes of a track.
+    fn record(&mut self, index: u32, track: Track, cycles: (u64, u64), stall: Stall) {
+        if self.outcome.timeline.ctas > 0 && self.place_of(index).0 < self.outcome.timeline.ctas {
             let pc = self.warps[index as usize].pc;
-            self.outcome.timeline.add(track, cycles, pc, Stall::Selected);
+            self.outcome.timeline.add(track, cycles, pc, stall);
         }
     }
 
@@ -288,7 +288,12 @@ impl Simulation<'_> {
                 // Registers of accumulators are ordered by the waits.
                 results.at = now;
                 let (sm, partition) = (warp.partition / partitions, warp.partition % partitions);
-                self.record(index, Track::TensorCore { sm, partition }, (start, start + u64::from(cycles)));
+                self.record(
+                    index,
+                    Track::TensorCore { sm, partition },
+                    (start, start + u64::from(cycles)),
+                    Stall::Selected,
+                );
             }
             Action::Mma { cycles } => {
                 let start = partition.tensor_free.max(now);
@@ -316,9 +321,8 @@ impl Simulation<'_> {
                 }
             }
             Action::Exchange => {
-                let start = sm.shared_free.max(now);
-                sm.shared_free = start + 1;
-                results.at = start + u64::from(operation.latency);
+                let sm = (warp.partition / partitions) as usize;
+                results.at = self.shared(sm, now, 1) + u64::from(operation.latency);
             }
             Action::Fence => {
                 let end = now + self.memory.latencies.l2;
@@ -357,14 +361,14 @@ impl Simulation<'_> {
             }
             Detail::Copy { direction, lines, bytes, arrives } => {
                 let end = self.copy(sm_index, slot, direction, lines, bytes, now);
-                self.record(index, Track::Copies { sm: sm_index as u32 }, (now, end));
+                self.record(index, Track::Copies { sm: sm_index as u32 }, (now, end), Stall::Selected);
                 match arrives {
                     Some(moment) => self.arrive(slot, moment, 1, end),
                     None => self.warps[index as usize].bulk_copies.add(end),
                 }
                 self.last_copy = end;
             }
-            Detail::Multicast { arrives, .. } => {
+            Detail::Multicast { arrives } => {
                 let end = self.last_copy;
                 self.arrive(slot, arrives, 1, end);
             }

@@ -44,8 +44,6 @@ struct Cluster {
     moments: Vec<MomentState>,
     /// Warps of each CTA that have not ended.
     left: Vec<u32>,
-    /// The SM of each CTA.
-    sms: Vec<u32>,
 }
 
 /// The result of a simulation.

@@ -64,8 +64,7 @@ impl Simulation<'_> {
         });
         let moments =
             trace.arrivals.iter().map(|&left| MomentState { arrivals: left, left, ..MomentState::default() });
-        let cluster =
-            Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], sms: sms.clone(), trace };
+        let cluster = Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], trace };
         self.clusters[slot] = Some(cluster);
         let partitions = self.arch.capability.partitions_per_sm;
         for (rank, &sm) in sms.iter().enumerate() {
@@ -116,7 +115,6 @@ impl Simulation<'_> {
         }
         sm.room += 1;
         self.cta_ended = true;
-        debug_assert_eq!(cluster.sms[rank as usize], partition / partitions);
         if cluster.left.iter().all(|left| *left == 0) {
             self.clusters[slot as usize] = None;
         }

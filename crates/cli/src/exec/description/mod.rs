@@ -9,7 +9,7 @@ use crate::dtype::Dtype;
 /// A launch file. Paths are as written, relative to the file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Description {
-    /// All buffers: those of `buffers`, then those that launches have as arguments.
+    /// All buffers: the file's `buffers`, then the arguments of launches that are buffers.
     pub(crate) buffers: Vec<Placed>,
     /// Variables of the modules that the file sets or saves.
     pub(crate) symbols: Vec<Symbol>,

@@ -105,7 +105,7 @@ impl Buffers {
     }
 }
 
-/// Reads a launch. `ptx` is that of the file.
+/// Reads a launch of a file with this PTX.
 fn launch(node: &Node<'_>, ptx: Option<&str>, buffers: &mut Buffers) -> Result<Launch> {
     let own = node.optional("ptx").map(|ptx| ptx.string()).transpose()?;
     let Some(ptx) = own.or(ptx) else { return Err(node.complain("the field `ptx` is missing")) };
