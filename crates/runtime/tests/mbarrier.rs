@@ -222,6 +222,9 @@ impl Wait {
         let state = barrier.arrive();
         let tested = barrier.test(self.end(state)).to_u32();
         let attempted = barrier.attempt(self.limited_end(state)).to_u32();
+        // The store needs the result, so that the attempt ends before the last arrival: on an H200 a
+        // `bar.sync` passes an attempt in flight, whose result the arrival after it still decides.
+        seen[thread] = tested | attempted << 1;
         sync_threads();
         if thread == 0 {
             barrier.arrive();
@@ -229,7 +232,7 @@ impl Wait {
         barrier.wait_for(self.limited_end(state));
         let tested_after = barrier.test(self.end(state)).to_u32();
         let attempted_after = barrier.attempt(self.limited_end(state)).to_u32();
-        seen[thread] = tested | attempted << 1 | tested_after << 2 | attempted_after << 3;
+        seen[thread] = seen[thread] | tested_after << 2 | attempted_after << 3;
     }
 }
 
