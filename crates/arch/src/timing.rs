@@ -57,7 +57,7 @@ const EXECUTIONS: &[Row] = &[
     row(Class::IntegerMultiply, &["hi"], [1, 4, 9]),
     row(Class::IntegerMultiply, &[], [1, 2, 4]),
     row(Class::IntegerDivide, LONG, [70, 2, 280]),
-    row(Class::IntegerDivide, &[], [30, 2, 108]),
+    row(Class::IntegerDivide, &[], [34, 1, 130]),
     row(Class::Logic, LONG, [2, 2, 6]),
     row(Class::Logic, &["bfe"], [2, 2, 8]),
     row(Class::Logic, &["bfi"], [3, 3, 10]),
@@ -74,11 +74,11 @@ const EXECUTIONS: &[Row] = &[
     row(Class::Float, &[], [1, 1, 4]),
     row(Class::FloatDivide, &["f64"], [30, 2, 240]),
     row(Class::FloatDivide, &["approx", "full"], [2, 4, 30]),
-    row(Class::FloatDivide, &[], [15, 2, 57]),
+    row(Class::FloatDivide, &[], [16, 1, 57]),
     row(Class::FloatCompare, &["f64"], [2, 2, 10]),
     row(Class::FloatCompare, &[], [1, 2, 4]),
     row(Class::Special, &["f64"], [25, 2, 200]),
-    row(Class::Special, &["rn", "rz", "rm", "rp"], [17, 2, 66]),
+    row(Class::Special, &["rn", "rz", "rm", "rp"], [18, 1, 66]),
     row(Class::Special, &["f16x2", "bf16x2"], [2, 8, 22]),
     row(Class::Special, &["ftz", "f16", "bf16", "tanh"], [1, 8, 17]),
     row(Class::Special, &["ex2", "lg2", "rsqrt", "sqrt"], [3, 3, 28]),
@@ -184,6 +184,8 @@ pub struct Timing {
     pub tma_bytes: Figure,
     /// From a warpgroup's MMA to the end of a wait for it, without its cycles on the tensor cores.
     pub wgmma_latency: Figure,
+    /// From the last cycle of a `tcgen05.mma` on the tensor cores to the arrival of its commit.
+    pub tcgen05_latency: Figure,
     /// From an mbarrier's last arrival to the next instruction of a warp that waits.
     pub mbarrier_latency: Figure,
     /// From the last arrival at a barrier of the CTA to the next instruction, without 2 cycles for each warp.
@@ -198,12 +200,19 @@ pub struct Timing {
     pub cta_interval: Figure,
     /// From a CTA's end to the first instruction of the next CTA in its place.
     pub cta_latency: Figure,
+    /// The part of the time in which the tensor cores may be busy at the highest clock.
+    pub busy_at_full_clock: Figure,
     /// The part of the highest clock that SMs keep when the tensor cores are always busy.
     pub clock_when_multiplying: Figure,
+    /// Words of one line that atomic operations update in a cycle.
+    pub atomic_words: Figure,
 }
 
 const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
+const LIST: &str = "H200, clocks of 26 GEMMs (docs/results/2026-11-28-time-h200.md)";
 const ASSUMED: &str = "assumed, not measured";
+/// 559 cycles for 128 x 128 x 64, of which the tensor cores take 256; a TMA load of `460 + 6 / KiB`.
+const B200_LATENCIES: &str = "B200, LatencyModel.cpp of Meta's Triton, May 2026";
 const B200_SURVEY: &str = "B200, published microbenchmarks (see docs/timing.md)";
 
 const fn figure(value: f64, source: &'static str) -> Figure {
@@ -227,6 +236,7 @@ const HOPPER: Timing = Timing {
     tma_latency: figure(10.0, PROBE),
     tma_bytes: figure(107.0, PROBE),
     wgmma_latency: figure(43.0, PROBE),
+    tcgen05_latency: figure(303.0, B200_LATENCIES),
     mbarrier_latency: figure(33.0, PROBE),
     barrier_latency: figure(12.0, PROBE),
     cluster_barrier_latency: figure(330.0, PROBE),
@@ -234,7 +244,12 @@ const HOPPER: Timing = Timing {
     flush_latency: figure(1020.0, PROBE),
     cta_interval: figure(100.0, ASSUMED),
     cta_latency: figure(300.0, ASSUMED),
-    clock_when_multiplying: figure(0.78, "H200, GEMM of 8192 cubed (docs/results/2026-11-21-gemm-energy.md)"),
+    busy_at_full_clock: figure(0.5, LIST),
+    clock_when_multiplying: figure(0.75, LIST),
+    atomic_words: figure(
+        2.0,
+        "H200, 334e9 lanes a second (docs/results/2026-11-28-probe-h200.md) over 96 slices of L2",
+    ),
 };
 
 /// Blackwell of data centers.
@@ -244,6 +259,8 @@ const BLACKWELL: Timing = Timing {
     device_latency: figure(840.0, B200_SURVEY),
     l2_bytes_per_sm: figure(90.0, B200_SURVEY),
     l2_bytes: figure(13_300.0, B200_SURVEY),
+    // 460 less the latency of L2 and what the rest of a load takes on an H200.
+    tma_latency: figure(150.0, B200_LATENCIES),
     device_reads: figure(0.88, B200_SURVEY),
     device_writes: figure(0.88, B200_SURVEY),
     ..HOPPER

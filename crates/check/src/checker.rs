@@ -230,7 +230,10 @@ impl ClusterObserver for Checker {
             Event::FrameCopy { actor, from, to, bytes } => {
                 self.warp(actor).1.undefined.local.pass(actor.lanes, from, to, bytes);
             }
-            Event::Diverged { .. } | Event::LaneCopies { .. } | Event::TensorMultiply { .. } => {}
+            Event::Diverged { .. }
+            | Event::LaneCopies { .. }
+            | Event::TensorMultiply { .. }
+            | Event::TurnEnd { .. } => {}
         }
         if matches!(event, Event::Shuffle { .. } | Event::Executed { .. } | Event::Exit { .. }) {
             let mut warps = self.ctas.iter().flat_map(|cta| &cta.warps);

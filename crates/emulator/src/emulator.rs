@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use warpwright_arch::Arch;
-use warpwright_events::{Fault, InitializedBytes, Instruction, LaunchInfo};
+use warpwright_events::{Code, Fault, InitializedBytes, LaunchInfo};
 use warpwright_ptx::syntax::Module;
 
 use crate::host::Host;
@@ -216,6 +216,7 @@ impl Emulator {
         let found = self.checked(program, kernel, launch)?;
         let kernel = &found.kernel;
         let cluster = grid::cluster_extents(kernel, launch);
+        let scheduler = launch.observers.iter().copied().find(|observer| observer.schedules());
         let context = LaunchContext {
             kernel,
             memory: &self.memory,
@@ -229,8 +230,11 @@ impl Emulator {
             shared_bytes: kernel.shared_bytes(launch.dynamic_shared_bytes),
             schedule: launch.schedule,
             observers: launch.observers,
-            takes_turns: launch.observers.iter().any(|observer| observer.takes_turns())
-                && kernel.code.instructions.iter().any(Instruction::takes_turn),
+            scheduler,
+            ordered: match scheduler {
+                Some(_) => ordered(&kernel.code),
+                None => Box::default(),
+            },
             strong_accesses: launch
                 .observers
                 .iter()
@@ -245,4 +249,12 @@ impl Emulator {
         };
         grid::run(&context, &found.operations, &self.pool)
     }
+}
+
+/// Whether each operation is ordered.
+fn ordered(code: &Code) -> Box<[bool]> {
+    code.of_operation
+        .iter()
+        .map(|&instruction| code.instructions[instruction as usize].is_ordered())
+        .collect()
 }

@@ -128,9 +128,31 @@ impl Instruction {
         text.split([' ', ';']).next().unwrap_or_default()
     }
 
-    /// Whether it is an atomic operation on global memory, whose result depends on the order of CTAs.
-    pub fn takes_turn(&self) -> bool {
-        self.class == Class::Atomic && !self.text.contains(".shared")
+    /// Whether its result depends on when it executes: an atomic operation or a strong load that reaches what
+    /// other CTAs store, or a clock.
+    pub fn depends_on_order(&self) -> bool {
+        let name = self.name();
+        match self.class {
+            _ if name.contains(".shared") => false,
+            Class::Atomic => true,
+            Class::Load(path) => path == LoadPath::Relaxed || name.contains(".acquire"),
+            _ => self.text.contains("%clock") || self.text.contains("%globaltimer"),
+        }
+    }
+
+    /// Whether it [depends on the order](Self::depends_on_order) in which warps execute, or decides the result of
+    /// an instruction of another warp that does.
+    pub fn is_ordered(&self) -> bool {
+        let name = self.name();
+        self.depends_on_order()
+            || match self.class {
+                _ if name.contains(".shared") => false,
+                Class::Reduction => true,
+                Class::Store => {
+                    [".release", ".relaxed", ".volatile", ".mmio"].iter().any(|word| name.contains(word))
+                }
+                _ => name.starts_with("nanosleep"),
+            }
     }
 }
 

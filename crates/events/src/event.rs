@@ -415,6 +415,9 @@ pub enum Event<'a> {
     /// A warp issues a load of tensor memory into these columns of its registers.
     TensorLoad { actor: Actor, columns: &'a [u32] },
 
+    /// A warp ends a turn of a launch that an observer schedules.
+    TurnEnd { rank: u32, warp: u32 },
+
     /// All CTAs of the cluster have ended.
     End,
 }

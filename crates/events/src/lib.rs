@@ -44,7 +44,9 @@ pub use event::{
 pub use fault::{Fault, FaultKind, Label, write_details};
 pub use initialized::{GRANULE, InitializedBytes, PAGE, unwritten_runs};
 pub use lanes::{FULL, LANES, lane_list, lanes};
-pub use observer::{AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver};
+pub use observer::{
+    AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver, ResidentClusters, Turn, TurnEnd,
+};
 pub use origin::Origins;
 pub use registers::estimated_registers;
 pub use source::{Inlining, Source};

@@ -80,11 +80,15 @@ pub trait LaunchObserver: Sync + Debug {
         false
     }
 
-    /// Whether clusters take turns, which end at an atomic operation: what they take from a counter is then
-    /// spread over all resident clusters, as on a GPU, and is the same in each run. Otherwise a cluster may
-    /// take as much as there is while others have not begun.
-    fn takes_turns(&self) -> bool {
+    /// Whether it decides when each warp runs. The emulator then calls [`schedule`](Self::schedule), and
+    /// runs in its own order what is left afterwards.
+    fn schedules(&self) -> bool {
         false
+    }
+
+    /// Runs the warps of the launch in an order of its own.
+    fn schedule(&self, clusters: &mut dyn ResidentClusters) {
+        let _ = clusters;
     }
 
     /// The observer of a cluster that starts, given the linear grid indices of its CTAs by rank. It
@@ -148,4 +152,44 @@ impl AddressName {
         }
         notes.extend(self.note.filter(|note| !notes.contains(note)));
     }
+}
+
+/// The clusters of a launch, while an observer schedules their warps. The warps of a cluster are numbered CTA
+/// by CTA.
+pub trait ResidentClusters {
+    /// Starts the next cluster of the grid. Returns its number, or `None` if all have started.
+    fn start(&mut self) -> Option<usize>;
+
+    /// Runs a warp from a cycle of the GPU's clock on, until it waits or comes to an
+    /// [ordered](crate::Instruction::is_ordered) instruction. A turn begins with such an instruction if the one
+    /// before ended there.
+    fn run_warp(&mut self, cluster: usize, warp: usize, cycle: u64) -> Turn;
+
+    /// Ends asynchronous work that warps of a cluster wait for, when none of them can go on. Returns whether
+    /// there was any.
+    fn complete(&mut self, cluster: usize) -> bool;
+}
+
+/// A turn of a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Why it ended.
+    pub end: TurnEnd,
+    /// Whether the warp did anything that another may wait for.
+    pub changed: bool,
+}
+
+/// Why a turn of a warp ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The operation at this index is ordered.
+    Before(u32),
+    /// It has run for long.
+    Yields,
+    /// It waits for others.
+    Waits,
+    /// Its lanes have exited.
+    Exits,
+    /// The launch has failed.
+    Fails,
 }

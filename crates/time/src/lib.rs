@@ -5,15 +5,18 @@
 //! [`LaunchTiming::prediction`] then simulates the SMs, the caches and the memory of a GPU on these traces.
 //! `docs/timing.md` says what is modelled, with the source of each figure.
 
+mod gpu;
 mod model;
 mod prediction;
 mod program;
 mod recorder;
 mod schedule;
+mod source;
 mod stall;
 mod timeline;
 mod trace;
 
-pub use prediction::{LaunchTiming, Prediction, TimedInstruction};
+pub use gpu::Assumption;
+pub use prediction::{LaunchTiming, Prediction, TimedInstruction, transfer_microseconds};
 pub use stall::Stall;
 pub use timeline::{Slice, Track};

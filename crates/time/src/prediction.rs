@@ -1,14 +1,20 @@
 //! The prediction of a launch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use warpwright_arch::limits::WARP_SIZE;
 use warpwright_arch::{Arch, KernelResources};
-use warpwright_events::{ClusterObserver, Code, LaunchInfo, LaunchObserver, Source};
+use warpwright_events::{
+    ClusterObserver, Code, Instruction, LaunchInfo, LaunchObserver, ResidentClusters, Source as Place,
+};
 
-use crate::model::{Outcome, simulate};
+use crate::gpu::{Assumption, Gpu};
+use crate::model::{Outcome, Shape, simulate};
 use crate::program::Program;
 use crate::recorder::LaunchRecorder;
+use crate::source::{Recorded, Scheduled, Source};
 use crate::stall::{STALLS, Stall};
 use crate::timeline::Slice;
 
@@ -19,8 +25,10 @@ const TRACE_BYTES: u64 = 4 << 30;
 #[derive(Debug)]
 pub struct LaunchTiming {
     recorder: LaunchRecorder,
-    arch: &'static Arch,
+    gpu: Gpu,
     traced_ctas: u32,
+    /// The result of a launch that was scheduled.
+    outcome: Mutex<Option<Outcome>>,
 }
 
 /// The predicted time of a launch, and where it goes.
@@ -69,7 +77,7 @@ pub struct TimedInstruction {
     /// The instruction.
     pub text: String,
     /// The position in the author's source.
-    pub source: Option<Source>,
+    pub source: Option<Place>,
     /// Instructions of the hardware that were issued.
     pub issued: u64,
     /// Cycles in which warps were at this instruction, by the reason that they did not issue it.
@@ -79,7 +87,9 @@ pub struct TimedInstruction {
 impl LaunchTiming {
     /// Timing of a launch on a GPU.
     pub fn new(launch: &LaunchInfo, arch: &'static Arch) -> Self {
-        Self { recorder: LaunchRecorder::new(launch, TRACE_BYTES), arch, traced_ctas: 0 }
+        let is_scheduled = launch.code.instructions.iter().any(Instruction::depends_on_order);
+        let recorder = LaunchRecorder::new(launch, TRACE_BYTES, is_scheduled);
+        Self { recorder, gpu: Gpu::new(arch), traced_ctas: 0, outcome: Mutex::default() }
     }
 
     /// The same, with the [`timeline`](Prediction::timeline) of the CTAs with linear indices below this.
@@ -87,37 +97,53 @@ impl LaunchTiming {
         Self { traced_ctas: ctas, ..self }
     }
 
-    /// The prediction, once the launch has ended.
-    pub fn prediction(&self) -> Prediction {
-        let (launch, arch) = (self.recorder.launch(), self.arch);
-        let code: &Code = &launch.code;
-        let registers = launch.estimated_registers();
+    /// The same on a GPU with changes.
+    pub fn assuming(self, assumptions: &[Assumption]) -> Self {
+        let gpu = assumptions.iter().fold(self.gpu, |gpu, &assumption| gpu.assuming(assumption));
+        Self { gpu, ..self }
+    }
+
+    /// CTAs that an SM holds, with the registers per thread that they are estimated to need.
+    fn ctas_per_sm(&self) -> u32 {
+        let launch = self.recorder.launch();
         let resources = KernelResources {
             threads_per_cta: launch.threads_per_cta(),
-            registers_per_thread: registers,
+            registers_per_thread: launch.estimated_registers(),
             shared_bytes: launch.shared_bytes,
         };
-        let ctas_per_sm = arch.capability.occupancy(&resources).map_or(1, |found| found.ctas_per_sm.max(1));
-        let program = Program::new(code, arch);
-        let traces = self.recorder.take();
-        let simulated_ctas: u64 = traces.iter().map(|trace| u64::from(trace.ctas)).sum();
+        self.gpu.arch.capability.occupancy(&resources).map_or(1, |found| found.ctas_per_sm.max(1))
+    }
+
+    fn simulate(&self, source: &mut dyn Source) -> Outcome {
+        let launch = self.recorder.launch();
+        let shape = Shape {
+            ctas: launch.ctas_per_cluster(),
+            warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
+            ctas_per_sm: self.ctas_per_sm(),
+            shared_bytes: launch.shared_bytes.into(),
+        };
+        let program = Program::new(&launch.code, self.gpu.arch);
+        let clock = f64::from(self.gpu.arch.boost_mhz) * 1e6;
+        simulate(&program, self.gpu, clock, source, shape, self.traced_ctas)
+    }
+
+    /// The prediction, once the launch has ended.
+    pub fn prediction(&self) -> Prediction {
+        let (launch, Gpu { arch, timing, .. }) = (self.recorder.launch(), self.gpu);
+        let code: &Code = &launch.code;
+        let scheduled = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = scheduled.unwrap_or_else(|| self.simulate(&mut Recorded::new(self.recorder.take())));
+        let simulated_ctas = outcome.simulated_ctas;
         let ctas = launch.ctas();
         let boost = f64::from(arch.boost_mhz);
-        let outcome = simulate(
-            &program,
-            arch,
-            boost * 1e6,
-            traces,
-            ctas_per_sm,
-            u64::from(launch.shared_bytes),
-            self.traced_ctas,
-        );
         // CTAs that were not recorded take as long as the others.
         let cycles = (outcome.cycles as f64 * ctas as f64 / simulated_ctas.max(1) as f64) as u64;
         let partitions = u64::from(arch.sm_count * arch.capability.partitions_per_sm);
         let tensor_busy = outcome.tensor_cycles as f64 / (outcome.cycles.max(1) * partitions) as f64;
-        let timing = arch.timing();
-        let clock_mhz = boost * (1.0 - (1.0 - timing.clock_when_multiplying.value) * tensor_busy.min(1.0));
+        // The power limit lowers the clock when the tensor cores are busy for longer than a part of the time.
+        let free = timing.busy_at_full_clock.value;
+        let beyond = (tensor_busy.min(1.0) - free).max(0.0) / (1.0 - free);
+        let clock_mhz = boost * (1.0 - (1.0 - timing.clock_when_multiplying.value) * beyond);
         Prediction {
             kernel: code.kernel.clone(),
             grid: launch.grid,
@@ -129,13 +155,21 @@ impl LaunchTiming {
             tensor_busy,
             device_bytes: outcome.device_bytes,
             l2_bytes: outcome.l2_bytes,
-            registers_per_thread: registers,
-            ctas_per_sm,
+            registers_per_thread: launch.estimated_registers(),
+            ctas_per_sm: self.ctas_per_sm(),
             released: outcome.released,
             timeline: timeline(code, &outcome),
             instructions: instructions(code, &outcome),
         }
     }
+}
+
+/// The time of a copy or a fill of device memory by the driver, which reads and writes so many bytes.
+pub fn transfer_microseconds(arch: &Arch, read: u64, written: u64) -> f64 {
+    let timing = arch.timing();
+    let [read, written] = [(read, timing.device_reads), (written, timing.device_writes)]
+        .map(|(bytes, part)| bytes as f64 / (arch.bytes_per_second * part.value));
+    (read + written) * 1e6 + timing.launch_microseconds.value
 }
 
 impl Prediction {
@@ -188,12 +222,13 @@ impl LaunchObserver for LaunchTiming {
         true
     }
 
-    fn takes_turns(&self) -> bool {
-        true
+    fn schedules(&self) -> bool {
+        self.recorder.is_scheduled()
     }
 
-    fn orders_strong_accesses(&self) -> bool {
-        true
+    fn schedule(&self, clusters: &mut dyn ResidentClusters) {
+        let outcome = self.simulate(&mut Scheduled::new(clusters, &self.recorder));
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {

@@ -35,6 +35,8 @@ pub(crate) enum Action {
     WaitTensorMemory,
     /// A load or store of tensor memory of these bytes.
     TensorMemory { bytes: u32, loads: bool },
+    /// `nanosleep`, in nanoseconds.
+    Sleep(u32),
     /// A fence of memory at a scope wider than the CTA.
     Fence,
     /// An exchange between lanes, which takes a pass of shared memory.
@@ -51,6 +53,8 @@ pub(crate) struct Operation {
     pub(crate) interval: u32,
     pub(crate) latency: u32,
     pub(crate) action: Action,
+    /// It releases the lanes' earlier accesses to other CTAs.
+    pub(crate) releases: bool,
     /// The kind of barrier that it may wait at.
     pub(crate) waits: Option<Class>,
     /// Multiply-adds of an SM in a cycle, of its unit.
@@ -108,6 +112,7 @@ impl Program {
                 interval,
                 latency,
                 action,
+                releases: false,
                 waits: None,
                 tensor_rate: 1,
                 reads,
@@ -148,6 +153,10 @@ impl Program {
             Class::TensorMemorySync if name.contains("wait") => Action::WaitTensorMemory,
             Class::Fence if !name.contains("cta") && !name.contains("proxy") => Action::Fence,
             Class::Exchange => Action::Exchange,
+            _ if name.starts_with("nanosleep") => Action::Sleep(match instruction.reads.is_empty() {
+                true => literal(&instruction.text),
+                false => SLEEP,
+            }),
             _ => Action::Compute,
         };
         if action == Action::Rename {
@@ -159,6 +168,9 @@ impl Program {
             interval: slots * execution.interval,
             latency: execution.latency,
             action,
+            releases: matches!(form.class, Class::Store | Class::Atomic | Class::Reduction)
+                && [".release", ".acq_rel"].iter().any(|word| name.contains(word))
+                && [".gpu", ".sys"].iter().any(|scope| name.contains(scope)),
             waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
                 .then_some(form.class),
             tensor_rate: instruction.work.unit.tensor_rate(arch).max(1),
@@ -177,6 +189,9 @@ impl Program {
         &self.registers[registers.start as usize..registers.end as usize]
     }
 }
+
+/// Nanoseconds of a `nanosleep` whose operand is a register.
+const SLEEP: u32 = 100;
 
 /// The last integer of a text, 0 without one.
 fn literal(text: &str) -> u32 {

@@ -1,17 +1,19 @@
 //! The observer that records the traces of a launch.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_arch::limits::WARP_SIZE;
 use warpwright_count::{Sharing, interleaved, passes, ranges};
 use warpwright_events::{
-    AccessKind, Actor, AsyncKind, ByteRange, Class, ClusterObserver, Completion, Event, LANES, LaunchInfo,
-    LaunchObserver, LoadPath, MbarrierAddress, MemorySpace, Proxy, Strength, lanes, split_shared,
+    AccessKind, Actor, AsyncKind, ByteRange, ClusterObserver, Completion, Event, LANES, LaunchInfo,
+    LaunchObserver, MbarrierAddress, MemorySpace, Proxy, lanes, split_shared,
 };
 
-use crate::trace::{ClusterTrace, Detail, Direction, LineRange, Moment, Publication, Record, push_lines};
+use crate::trace::{
+    ClusterTrace, Detail, Direction, Excerpt, LineRange, Moment, Record, WarpTrace, push_lines,
+};
 
 /// Records the traces of a launch's clusters.
 #[derive(Debug)]
@@ -25,32 +27,50 @@ struct Shared {
     /// The bytes of the traces so far, and those after which no further cluster is recorded.
     bytes: AtomicU64,
     most_bytes: u64,
-    published: Mutex<Published>,
-}
-
-/// What strong stores to global memory have published.
-#[derive(Debug, Default)]
-struct Published {
-    count: Publication,
-    /// The last publication at each address, and the first CTA of its cluster.
-    last: HashMap<u64, (Publication, u32)>,
+    /// What the last turn of a warp has recorded, if the launch is scheduled.
+    excerpt: Mutex<Excerpt>,
+    is_scheduled: bool,
+    /// The first CTA of the cluster that has started last.
+    last_started: AtomicU32,
 }
 
 impl LaunchRecorder {
-    /// Records clusters until their traces have this many bytes.
-    pub(crate) fn new(launch: &LaunchInfo, most_bytes: u64) -> Self {
+    /// Records clusters until their traces have this many bytes, or each turn of a warp if the launch is scheduled.
+    pub(crate) fn new(launch: &LaunchInfo, most_bytes: u64, is_scheduled: bool) -> Self {
         Self(Arc::new(Shared {
             warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
             launch: launch.clone(),
             traces: Mutex::default(),
             bytes: AtomicU64::new(0),
             most_bytes,
-            published: Mutex::default(),
+            excerpt: Mutex::default(),
+            is_scheduled,
+            last_started: AtomicU32::new(0),
         }))
     }
 
     pub(crate) fn launch(&self) -> &LaunchInfo {
         &self.0.launch
+    }
+
+    /// Whether the simulation schedules the launch.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.0.is_scheduled
+    }
+
+    /// The trace of the cluster that has started last, at its start.
+    pub(crate) fn started(&self) -> ClusterTrace {
+        let warps = self.0.launch.ctas_per_cluster() * self.0.warps_per_cta;
+        ClusterTrace {
+            first_cta: self.0.last_started.load(Ordering::Relaxed),
+            warps: vec![WarpTrace::default(); warps as usize],
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// What the last turn of a warp has recorded.
+    pub(crate) fn excerpt(&self) -> MutexGuard<'_, Excerpt> {
+        self.0.excerpt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The traces of the clusters that have ended, in the order of the grid.
@@ -66,25 +86,22 @@ impl LaunchObserver for LaunchRecorder {
         true
     }
 
-    fn orders_strong_accesses(&self) -> bool {
-        true
-    }
-
     fn cluster(&self, ctas: &[u32]) -> Box<dyn ClusterObserver> {
         if self.0.bytes.load(Ordering::Relaxed) > self.0.most_bytes {
             return Box::new(Unrecorded);
         }
+        self.0.last_started.store(ctas[0], Ordering::Relaxed);
         let warps = ctas.len() * self.0.warps_per_cta as usize;
         Box::new(Recorder {
             shared: self.0.clone(),
             trace: ClusterTrace {
                 first_cta: ctas[0],
-                ctas: ctas.len() as u32,
-                warps: vec![Vec::new(); warps],
-                ..ClusterTrace::default()
+                warps: vec![WarpTrace::default(); warps],
+                arrivals: Vec::new(),
             },
             warps: vec![WarpState::default(); warps],
             phases: HashMap::new(),
+            fresh: Vec::new(),
         })
     }
 }
@@ -117,9 +134,6 @@ struct WarpState {
     end: u32,
     /// The barriers at which lanes have arrived and wait: the operation, the moment, and the lanes.
     waits: Vec<(u32, Moment, u32)>,
-    /// The last run with strong loads of global memory, and its place in the trace, while only such runs
-    /// follow: it is left out if the lanes execute it again.
-    spin: Option<(Record, usize)>,
 }
 
 /// Records the trace of one cluster.
@@ -129,6 +143,8 @@ struct Recorder {
     warps: Vec<WarpState>,
     /// The phases of each barrier that have passed, and the moment at which the current one ends.
     phases: HashMap<Barrier, Phase>,
+    /// Arrivals since the last turn of a warp ended, if the launch is scheduled.
+    fresh: Vec<(Moment, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -192,16 +208,17 @@ impl Recorder {
         };
         if let Some(at) = at {
             self.trace.arrivals[at as usize] += count;
+            if self.shared.is_scheduled {
+                self.fresh.push((at, count));
+            }
         }
-        self.trace.warps[warp].push(Record::Detail(pc, detail));
+        self.trace.warps[warp].records.push(Record::Detail(pc, detail));
     }
 
     /// Keeps a part of a run, with its details.
     fn keep_run(&mut self, warp: usize, from: u32, end: u32, lanes: u32) {
         if from < end {
-            let run = Record::Run { from, end, lanes };
-            self.collapse_spin(warp, run);
-            self.trace.warps[warp].push(run);
+            self.trace.warps[warp].records.push(Record::Run { from, end, lanes });
             self.warps[warp].end = end;
             let details = std::mem::take(&mut self.warps[warp].details);
             for &(pc, detail) in details.iter().filter(|(pc, _)| (from..end).contains(pc)) {
@@ -220,7 +237,7 @@ impl Recorder {
         }
         let index = self.index(actor.rank, actor.warp);
         // Lanes that execute have left the barriers at which they waited.
-        let trace = &mut self.trace.warps[index];
+        let trace = &mut self.trace.warps[index].records;
         self.warps[index].waits.retain(|&(pc, until, waiting)| {
             if waiting & lanes != 0 {
                 trace.push(Record::Wait { pc, until });
@@ -246,8 +263,9 @@ impl Recorder {
         }
     }
 
-    fn lines(&mut self, ranges: impl Iterator<Item = (u64, u64)>) -> LineRange {
-        push_lines(&mut self.trace.lines, ranges)
+    fn lines(&mut self, actor: Actor, ranges: impl Iterator<Item = (u64, u64)>) -> LineRange {
+        let index = self.index(actor.rank, actor.warp);
+        push_lines(&mut self.trace.warps[index].lines, ranges)
     }
 
     fn access(
@@ -265,13 +283,15 @@ impl Recorder {
         let detail = match space {
             MemorySpace::Shared => {
                 let first = addresses[mask.trailing_zeros() as usize % LANES];
+                let taken = passes(addresses, mask, bytes, Sharing::of(kind));
                 Detail::Shared {
-                    passes: passes(addresses, mask, bytes, Sharing::of(kind)).wavefronts as u16,
+                    passes: taken.wavefronts as u16,
+                    conflicts: taken.wavefronts.saturating_sub(taken.ideal) as u16,
                     remote: split_shared(first).0 != actor.rank,
                 }
             }
             MemorySpace::Global => {
-                let lines = self.lines(ranges(addresses, mask, bytes).into_iter());
+                let lines = self.lines(actor, ranges(addresses, mask, bytes).into_iter());
                 let direction = match kind {
                     AccessKind::Read | AccessKind::ReadTile => Direction::Load,
                     AccessKind::Write | AccessKind::Object => Direction::Store,
@@ -287,77 +307,6 @@ impl Recorder {
             MemorySpace::Tensor => return,
         };
         self.detail(actor, detail);
-    }
-
-    /// A strong access to global memory publishes what it stores, or observes what others have published.
-    fn publish(&mut self, actor: Actor, addresses: &[u64; LANES], kind: AccessKind) {
-        let mut published = self.shared.published.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = self.trace.first_cta;
-        let mut details = Vec::new();
-        if kind.writes() {
-            published.count += 1;
-            let count = published.count;
-            for lane in lanes(actor.lanes) {
-                published.last.insert(addresses[lane] & !7, (count, own));
-            }
-            details.push(Detail::Publish(count));
-        } else {
-            for lane in lanes(actor.lanes) {
-                if let Some(&(number, by)) = published.last.get(&(addresses[lane] & !7))
-                    && by != own
-                    && !details.contains(&Detail::Observe(number))
-                {
-                    details.push(Detail::Observe(number));
-                }
-            }
-        }
-        drop(published);
-        details.into_iter().for_each(|detail| self.detail(actor, detail));
-    }
-
-    /// Leaves out the runs since the last one with the same strong loads, if nothing but loads happened
-    /// since: the lanes have waited.
-    fn collapse_spin(&mut self, warp: usize, run: Record) {
-        let code = &self.shared.launch.code;
-        let Record::Run { from, end, .. } = run else { return };
-        let details = &self.warps[warp].details;
-        let loads = |pc: u32| {
-            matches!(code.instruction(pc).class, Class::Load(LoadPath::Relaxed))
-                || matches!(code.instruction(pc).class, Class::Load(_))
-                    && code.instruction(pc).text.contains(".acquire")
-        };
-        let is_quiet = details.iter().all(|(_, detail)| {
-            matches!(
-                detail,
-                Detail::Global { direction: Direction::Load, .. } | Detail::Observe(_) | Detail::Local { .. }
-            )
-        });
-        let spins = is_quiet && (from..end).any(loads);
-        let at = self.trace.warps[warp].len();
-        match self.warps[warp].spin {
-            Some((before, place)) if spins && before == run && self.loads_again(warp, place) => {
-                self.trace.warps[warp].truncate(place);
-            }
-            _ if spins => self.warps[warp].spin = Some((run, at)),
-            _ if !is_quiet => self.warps[warp].spin = None,
-            _ => {}
-        }
-    }
-
-    /// Whether the run that is about to be recorded loads the same lines as the one at a place of the trace.
-    fn loads_again(&self, warp: usize, place: usize) -> bool {
-        let lines = |detail: &Detail| match detail {
-            Detail::Global { lines: LineRange { first, count }, .. } => {
-                Some(&self.trace.lines[*first as usize..(first + count) as usize])
-            }
-            _ => None,
-        };
-        let before = self.trace.warps[warp][place + 1..].iter().map_while(|record| match record {
-            Record::Detail(_, detail) => Some(detail),
-            Record::Run { .. } | Record::Wait { .. } => None,
-        });
-        let now = self.warps[warp].details.iter().map(|(_, detail)| detail);
-        before.filter_map(lines).eq(now.filter_map(lines))
     }
 
     /// Bulk and tensor copies. `wgmma` and `cp.async` are known by their instructions.
@@ -388,7 +337,7 @@ impl Recorder {
             _ => Direction::Load,
         };
         let read: u32 = ranges.iter().filter(shared).map(|range| range.bytes as u32).sum();
-        let lines = self.lines(global.map(|range| (range.first, range.first + range.bytes)));
+        let lines = self.lines(actor, global.map(|range| (range.first, range.first + range.bytes)));
         self.detail(actor, Detail::Copy { direction, lines, bytes: bytes.max(read), arrives });
     }
 
@@ -422,14 +371,11 @@ impl ClusterObserver for Recorder {
     fn event(&mut self, event: &Event<'_>) {
         match *event {
             Event::Executed { actor, end } => self.ran(actor, end),
-            Event::Access { actor, space, addresses, bytes, kind, strength, .. } => {
+            Event::Access { actor, space, addresses, bytes, kind, .. } => {
                 self.access(actor, space, addresses, bytes, kind);
-                if space == MemorySpace::Global && strength != Strength::Weak {
-                    self.publish(actor, addresses, kind);
-                }
             }
             Event::LaneCopies { actor, sources, targets, bytes, reading } => {
-                let lines = self.lines(ranges(sources, reading, bytes).into_iter());
+                let lines = self.lines(actor, ranges(sources, reading, bytes).into_iter());
                 let passes = passes(targets, actor.lanes, bytes, Sharing::Nothing).wavefronts as u16;
                 self.detail(actor, Detail::LaneCopy { lines, passes });
             }
@@ -471,12 +417,19 @@ impl ClusterObserver for Recorder {
                     let index = self.index(actor.rank, actor.warp);
                     // Lanes that have waited ended a run with it; others are in the middle of one.
                     if self.warps[index].end == actor.pc + 1 {
-                        self.trace.warps[index].push(Record::Wait { pc: actor.pc, until });
+                        self.trace.warps[index].records.push(Record::Wait { pc: actor.pc, until });
                     } else {
                         self.detail(actor, Detail::Wait { until });
                     }
                 }
             }
+            Event::TurnEnd { rank, warp } => {
+                let index = self.index(rank, warp);
+                let mut excerpt = self.shared.excerpt.lock().unwrap_or_else(PoisonError::into_inner);
+                excerpt.trace = std::mem::take(&mut self.trace.warps[index]);
+                excerpt.arrivals.append(&mut self.fresh);
+            }
+            Event::End if self.shared.is_scheduled => {}
             Event::End => {
                 self.shared.bytes.fetch_add(self.trace.bytes(), Ordering::Relaxed);
                 let mut traces = self.shared.traces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -503,7 +456,7 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
-    use warpwright_events::{Code, Inlining, Instruction, Unit, Work};
+    use warpwright_events::{Class, Code, Inlining, Instruction, Unit, Work};
 
     use super::*;
 
@@ -539,7 +492,7 @@ mod tests {
             system_shared: 0,
             initialized: Arc::default(),
         };
-        let recorder = LaunchRecorder::new(&launch, 3 * 4 * size_of::<Record>() as u64);
+        let recorder = LaunchRecorder::new(&launch, 3 * 4 * size_of::<Record>() as u64, false);
         for cta in 0..10 {
             let mut cluster = recorder.cluster(&[cta]);
             cluster.event(&Event::Executed { actor: Actor { lanes: 1, ..Actor::default() }, end: 4 });
@@ -547,6 +500,6 @@ mod tests {
         }
         let traces = recorder.take();
         assert_eq!(traces.iter().map(|trace| trace.first_cta).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        assert_eq!(traces[0].warps[0], [Record::Run { from: 0, end: 4, lanes: 1 }]);
+        assert_eq!(traces[0].warps[0].records, [Record::Run { from: 0, end: 4, lanes: 1 }]);
     }
 }

@@ -27,6 +27,8 @@ pub enum Stall {
     MioThrottle,
     /// It waits for a fence of memory.
     Membar,
+    /// It sleeps (`nanosleep`).
+    Sleeping,
     /// It waits for a branch.
     BranchResolving,
     /// Another warp issues.
@@ -35,7 +37,7 @@ pub enum Stall {
 
 impl Stall {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Selected,
         Self::Wait,
         Self::LongScoreboard,
@@ -46,6 +48,7 @@ impl Stall {
         Self::MathPipeThrottle,
         Self::MioThrottle,
         Self::Membar,
+        Self::Sleeping,
         Self::BranchResolving,
         Self::NotSelected,
     ];
@@ -63,6 +66,7 @@ impl Stall {
             Self::MathPipeThrottle => "math pipe throttle",
             Self::MioThrottle => "MIO throttle",
             Self::Membar => "membar",
+            Self::Sleeping => "sleeping",
             Self::BranchResolving => "branch resolving",
             Self::NotSelected => "not selected",
         }

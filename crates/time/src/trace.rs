@@ -9,29 +9,48 @@ use warpwright_events::AsyncKind;
 /// The index of a moment of a cluster at which all arrivals of a barrier have happened.
 pub(crate) type Moment = u32;
 
-/// The number of a store in a launch that loads of other clusters see.
-pub(crate) type Publication = u32;
-
 /// The trace of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterTrace {
     /// The linear index of its first CTA.
     pub(crate) first_cta: u32,
-    /// The number of its CTAs.
-    pub(crate) ctas: u32,
-    /// The records of each warp, CTA by CTA.
-    pub(crate) warps: Vec<Vec<Record>>,
-    /// The lines that accesses and copies name.
-    pub(crate) lines: Vec<Lines>,
+    /// The trace of each warp, CTA by CTA.
+    pub(crate) warps: Vec<WarpTrace>,
     /// The arrivals of each moment.
     pub(crate) arrivals: Vec<u32>,
+}
+
+/// The trace of a warp, or a part of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WarpTrace {
+    pub(crate) records: Vec<Record>,
+    /// The lines that accesses and copies name.
+    pub(crate) lines: Vec<Lines>,
+}
+
+/// What a turn of a warp has recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Excerpt {
+    pub(crate) trace: WarpTrace,
+    /// Arrivals that the records name.
+    pub(crate) arrivals: Vec<(Moment, u32)>,
 }
 
 impl ClusterTrace {
     /// The bytes that it takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        let records: usize = self.warps.iter().map(|records| records.capacity()).sum();
-        (records * size_of::<Record>() + self.lines.capacity() * size_of::<Lines>()) as u64
+        self.warps.iter().map(WarpTrace::bytes).sum()
+    }
+}
+
+impl WarpTrace {
+    fn bytes(&self) -> u64 {
+        (self.records.capacity() * size_of::<Record>() + self.lines.capacity() * size_of::<Lines>()) as u64
+    }
+
+    /// The lines of a range.
+    pub(crate) fn lines(&self, range: LineRange) -> &[Lines] {
+        &self.lines[range.first as usize..(range.first + range.count) as usize]
     }
 }
 
@@ -79,8 +98,9 @@ pub(crate) enum Direction {
 /// What an operation does, as far as its lanes' values decide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Detail {
-    /// An access to shared memory in these passes; of another CTA if it is `remote`.
-    Shared { passes: u16, remote: bool },
+    /// An access to shared memory in these passes, of them those due to bank conflicts; of another CTA if it is
+    /// `remote`.
+    Shared { passes: u16, conflicts: u16, remote: bool },
     /// An access to global memory.
     Global { direction: Direction, lines: LineRange },
     /// An access to local memory, in these sectors.
@@ -97,10 +117,6 @@ pub(crate) enum Detail {
     Track { at: Moment, kind: AsyncKind },
     /// The lanes go on when the moment has passed.
     Wait { until: Moment },
-    /// A strong store or an atomic operation that other clusters may wait for.
-    Publish(Publication),
-    /// A strong load of what another cluster has published.
-    Observe(Publication),
     /// A `tcgen05.mma` of this many operations of a unit.
     TensorMultiply { operations: u32 },
 }

@@ -3,8 +3,8 @@
 
 use warpwright_arch::Arch;
 use warpwright_emulator::{Emulator, Launch, Schedule};
-use warpwright_events::estimated_registers;
-use warpwright_time::{LaunchTiming, Prediction, Stall};
+use warpwright_events::{Fault, FaultKind, estimated_registers};
+use warpwright_time::{Assumption, LaunchTiming, Prediction, Stall};
 
 /// A launch of a kernel with one buffer of zeros as its parameter.
 struct Case {
@@ -14,14 +14,28 @@ struct Case {
     buffer: u64,
     schedule: Schedule,
     threads: usize,
+    assumptions: &'static [Assumption],
 }
 
 impl Case {
     fn new(body: impl Into<String>) -> Self {
-        Self { body: body.into(), grid: 1, block: 32, buffer: 1 << 16, schedule: Schedule::Eager, threads: 1 }
+        Self {
+            body: body.into(),
+            grid: 1,
+            block: 32,
+            buffer: 1 << 16,
+            schedule: Schedule::Eager,
+            threads: 1,
+            assumptions: &[],
+        }
     }
 
     fn predict(&self) -> Prediction {
+        self.run().expect("it ends").0
+    }
+
+    /// The prediction, and the buffer afterwards.
+    fn run(&self) -> Result<(Prediction, Vec<u32>), Box<Fault>> {
         let h200 = Arch::named("h200").expect("in the table");
         let text = format!(
             ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry kernel(.param .u64 p) {{\n\
@@ -44,11 +58,15 @@ impl Case {
             ..Launch::default()
         };
         let info = device.describe(&program, "kernel", &launch).expect("it may be launched");
-        let timing = LaunchTiming::new(&info, h200);
-        device.launch(&program, "kernel", &Launch { observers: &[&timing], ..launch }).expect("it ends");
+        let timing = LaunchTiming::new(&info, h200).assuming(self.assumptions);
+        device.launch(&program, "kernel", &Launch { observers: &[&timing], ..launch })?;
         let prediction = timing.prediction();
         assert_eq!(prediction.released, 0, "every wait has an end");
-        prediction
+        let mut bytes = vec![0; self.buffer as usize];
+        device.read(buffer, &mut bytes).expect("it is allocated");
+        let words =
+            bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
+        Ok((prediction, words.collect()))
     }
 
     fn cycles(&self) -> u64 {
@@ -105,6 +123,25 @@ fn bank_conflicts_take_two_cycles_each_of_one_warp() {
 }
 
 #[test]
+fn conflicts_of_several_warps_share_the_passes_of_an_sm() {
+    // Cycles of a `red` of one warp and of four, by its lanes at a bank.
+    for (ways, one, four) in [(4u32, 8.0, 16.0), (8, 16.0, 32.0), (16, 32.0, 64.0), (32, 64.0, 128.0)] {
+        let body = |count| {
+            let start = format!("and.b32 %r3, %r1, 31; mul.lo.u32 %r3, %r3, {};\n", 4 * ways);
+            start + &"red.shared.add.u32 [%r3], %r1;\n".repeat(count)
+        };
+        for (block, measured) in [(32, one), (128, four)] {
+            let [short, long] = [50, 100].map(|count| Case { block, ..Case::new(body(count)) }.cycles());
+            let cycles = (long - short) as f64 / 50.0;
+            assert!(
+                (cycles - measured).abs() <= 1.0,
+                "{ways} ways, {block} threads: {cycles}, {measured} measured"
+            );
+        }
+    }
+}
+
+#[test]
 fn barriers_take_longer_the_more_warps_there_are() {
     for (warps, measured) in [(1, 14.0), (4, 20.0), (8, 28.0), (16, 44.0), (32, 76.0)] {
         let case = |count| Case { block: 32 * warps, ..Case::new("bar.sync 0;\n".repeat(count)) };
@@ -146,6 +183,26 @@ fn a_stream_of_device_memory_takes_its_bytes_by_the_bandwidth() {
     let rate = prediction.device_bytes as f64 / prediction.cycles as f64 * prediction.clock_mhz * 1e6;
     assert_eq!(prediction.device_bytes, 1 << 26);
     assert!((3.6e12..4.7e12).contains(&rate), "{rate} bytes a second");
+}
+
+#[test]
+fn a_gpu_with_a_change_takes_less_of_what_the_change_is_about() {
+    let stream = "mov.u32 %r3, %ctaid.x; mad.lo.u32 %r3, %r3, 256, %r1; mul.wide.u32 %rd2, %r3, 16;\n\
+                  add.s64 %rd2, %rd2, %rd1; ld.global.v4.b32 {%r4, %r5, %r6, %r7}, [%rd2];\n\
+                  add.s32 %r4, %r4, %r5; setp.eq.s32 %p1, %r4, 77; @%p1 st.global.b32 [%rd2], %r4;\n";
+    let stream = |assumptions| {
+        let case = Case::new(stream);
+        Case { grid: 1 << 13, block: 256, buffer: 1 << 25, threads: 2, assumptions, ..case }.cycles()
+    };
+    let part = stream(&[Assumption::DeviceMemory(2.0)]) as f64 / stream(&[]) as f64;
+    assert!((0.5..0.8).contains(&part), "{part} of the time with twice the bandwidth");
+    let tensor = stream(&[Assumption::TensorCores(2.0)]);
+    assert_eq!(tensor, stream(&[]), "it has no multiplications");
+
+    let conflicts = "shl.b32 %r3, %r1, 7;\n".to_owned() + &"ld.shared.b32 %r4, [%r3];\n".repeat(100);
+    let load = |assumptions| Case { block: 64, assumptions, ..Case::new(conflicts.clone()) }.cycles();
+    let (all, none) = (load(&[]), load(&[Assumption::NoBankConflicts]));
+    assert!(all > 90 * 64 && none < 100 * 10, "{all} cycles with 32 passes a load, {none} with one");
 }
 
 /// A warp arrives at an mbarrier after a delay, and another waits for it.
@@ -194,6 +251,59 @@ fn a_flag_of_another_cta_is_waited_for() {
     };
     let difference = waits(2000) - waits(1000);
     assert!((3900..4100).contains(&difference), "{difference} cycles");
+}
+
+#[test]
+fn a_flag_that_nobody_sets_is_a_deadlock() {
+    let body = "WAIT:\nld.acquire.gpu.global.b32 %r4, [%rd1]; setp.eq.u32 %p2, %r4, 0; @%p2 bra WAIT;\n";
+    let fault = Case { grid: 2, ..Case::new(body) }.run().expect_err("no warp can go on");
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+}
+
+#[test]
+fn clocks_are_those_of_the_model() {
+    let chain = "fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(100);
+    let body = format!(
+        "mov.u32 %r3, %clock;\n{chain}mov.u32 %r4, %clock;\nsub.u32 %r4, %r4, %r3;\nst.global.b32 [%rd1], %r4;\n\
+         st.global.f32 [%rd1+4], %f1;\n"
+    );
+    let (_, words) = Case::new(body).run().expect("it ends");
+    assert!((380..=410).contains(&words[0]), "{} cycles, 400 measured", words[0]);
+}
+
+/// CTAs take 64 tickets from a counter. The work of a ticket is ten times longer in the first CTA.
+#[test]
+fn ctas_take_tickets_when_they_have_time() {
+    let chain = "fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(1000);
+    let body = format!(
+        "mov.u32 %r3, %ctaid.x; setp.ne.u32 %p1, %r1, 0; mov.u32 %r6, 0; mov.u32 %r7, 1; @%p1 bra END;\n\
+         setp.eq.u32 %p2, %r3, 0; selp.u32 %r8, 10, 1, %p2;\n\
+         TAKE:\natom.global.add.u32 %r4, [%rd1], 1; setp.ge.u32 %p3, %r4, 64; @%p3 bra DONE;\n\
+         add.u32 %r6, %r6, 1; mov.u32 %r9, 0;\n\
+         WORK:\n{chain}add.u32 %r9, %r9, 1; setp.lt.u32 %p4, %r9, %r8; @%p4 bra WORK;\nbra TAKE;\n\
+         DONE:\nmul.wide.u32 %rd2, %r3, 4; add.s64 %rd2, %rd2, %rd1; st.global.b32 [%rd2+64], %r6;\nEND:\n"
+    );
+    let (prediction, words) = Case { grid: 8, ..Case::new(body) }.run().expect("it ends");
+    let taken = &words[16..24];
+    assert_eq!(taken.iter().sum::<u32>(), 64);
+    assert!(taken[0] <= 2 && taken[1..].iter().all(|count| (8..=10).contains(count)), "{taken:?}");
+    // Nine rounds of the other CTAs' work, 4700 cycles each with the atomic operation.
+    assert!((36_000..52_000).contains(&prediction.cycles), "{} cycles", prediction.cycles);
+}
+
+#[test]
+fn a_lock_is_held_by_one_cta_at_a_time() {
+    let chain = "fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(500);
+    let body = format!(
+        "setp.ne.u32 %p1, %r1, 0; @%p1 bra END; mov.u32 %r5, 1; mov.u32 %r6, 0;\n\
+         LOCK:\natom.acquire.gpu.global.cas.b32 %r4, [%rd1], %r6, %r5; setp.ne.u32 %p2, %r4, 0;\n\
+         @%p2 nanosleep.u32 100; @%p2 bra LOCK;\n\
+         ld.global.b32 %r7, [%rd1+4]; {chain} add.u32 %r7, %r7, 1; st.global.b32 [%rd1+4], %r7;\n\
+         st.release.gpu.global.b32 [%rd1], %r6;\nEND:\n"
+    );
+    let (prediction, words) = Case { grid: 16, ..Case::new(body) }.run().expect("it ends");
+    assert_eq!(words[1], 16);
+    assert!(prediction.cycles > 16 * 2000, "{} cycles", prediction.cycles);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! The shared state of a CTA's warps, and access between the CTAs of a cluster.
 
-use std::time::Duration;
-
 use warpwright_events::{Actor, BARRIERS, Event, LANES};
 
 use crate::cta::asynchronous::lane_copy::CopyQueue;
@@ -15,6 +13,7 @@ use crate::cta::tensor_memory::queue::Pipeline;
 use crate::cta::warpgroup::Warpgroups;
 use crate::launch::context::LaunchContext;
 use crate::launch::observer::Observer;
+use crate::launch::time::Moment;
 use crate::memory::SharedMemory;
 
 /// The shared state of a CTA's warps.
@@ -53,7 +52,7 @@ pub(crate) struct Block {
     pub(crate) output: String,
     pub(crate) mma_multiply_adds: u64,
     /// The value of its clocks while nothing changes.
-    pub(crate) time_stands_at: Option<Duration>,
+    pub(crate) time_stands_at: Option<Moment>,
 }
 
 /// The lanes of a warp that exist: the last warp of a CTA may be partial.

@@ -6,6 +6,7 @@ use super::names::File;
 use crate::execution::effect::{Effect, Execution};
 use crate::kernel::special::Clock;
 use crate::launch::failure::Failure;
+use crate::launch::time::Moment;
 use crate::registers::{Slot, blend};
 
 /// The address of a variable in the function's local frame.
@@ -40,8 +41,8 @@ impl Effect for ReadClock {
         execution.polled = true;
         let clock = &execution.launch.clock;
         clock.note_read();
-        let elapsed = execution.block.time_stands_at.unwrap_or_else(|| clock.elapsed());
-        let now = self.clock.read(execution.launch, elapsed);
+        let moment = execution.block.time_stands_at.unwrap_or_else(|| Moment::Elapsed(clock.elapsed()));
+        let now = self.clock.read(execution.launch, moment);
         write_all(execution, self.file, self.destination, mask, now);
         Ok(())
     }

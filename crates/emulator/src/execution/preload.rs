@@ -8,6 +8,7 @@ use warpwright_events::{LANES, shared_base};
 use crate::kernel::image::{Preload, PreloadPlace, PreloadValue};
 use crate::kernel::special::{Clock, SpecialRegister, WarpPosition};
 use crate::launch::context::LaunchContext;
+use crate::launch::time::Moment;
 use crate::registers::{Registers, blend};
 
 impl Preload {
@@ -97,19 +98,19 @@ impl SpecialRegister {
 }
 
 impl Clock {
-    /// Its value at a moment of the launch. Cycles are time at the device's highest clock.
-    pub(crate) fn read(self, launch: &LaunchContext<'_>, elapsed: Duration) -> u64 {
-        let cycles = || cycles(elapsed, launch.arch.boost_mhz);
+    /// Its value at a moment of the launch.
+    pub(crate) fn read(self, launch: &LaunchContext<'_>, moment: Moment) -> u64 {
+        let mhz = u64::from(launch.arch.boost_mhz);
+        let (cycles, elapsed) = match moment {
+            Moment::Elapsed(elapsed) => ((elapsed.as_nanos() as u64).wrapping_mul(mhz) / 1000, elapsed),
+            Moment::Cycle(cycle) => (cycle, Duration::from_nanos(cycle * 1000 / mhz)),
+        };
         let nanoseconds = || launch.clock.date(elapsed).as_nanos() as u64;
         match self {
-            Clock::Cycles => cycles(),
-            Clock::CyclesHigh => cycles() >> 32,
+            Clock::Cycles => cycles,
+            Clock::CyclesHigh => cycles >> 32,
             Clock::Nanoseconds => nanoseconds(),
             Clock::NanosecondsHigh => nanoseconds() >> 32,
         }
     }
-}
-
-fn cycles(elapsed: Duration, mhz: u32) -> u64 {
-    (elapsed.as_nanos() as u64).wrapping_mul(u64::from(mhz)) / 1000
 }

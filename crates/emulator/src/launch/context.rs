@@ -32,8 +32,10 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) schedule: Schedule,
     pub(crate) observers: &'a [&'a dyn LaunchObserver],
-    /// Whether clusters take turns, which end at an atomic operation.
-    pub(crate) takes_turns: bool,
+    /// The observer that decides when each warp runs.
+    pub(crate) scheduler: Option<&'a dyn LaunchObserver>,
+    /// The ordered operations, if there is one.
+    pub(crate) ordered: Box<[bool]>,
     /// Held by the CTA that performs a strong access to global memory, if an observer orders them.
     pub(crate) strong_accesses: Option<Mutex<()>>,
     pub(crate) grid_id: u64,

@@ -14,6 +14,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// that short clocks move as well.
 const LEAPS: [u64; 4] = [1_000_003, 1_000_000_007, 1_000_000_000_039, 1_000_000_000_000_037];
 
+/// A moment of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The time since its start.
+    Elapsed(Duration),
+    /// The cycle of the device's clock, at its highest frequency.
+    Cycle(u64),
+}
+
 /// The clocks of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchClock {

@@ -19,11 +19,12 @@ use crate::cta::warpgroup::Moment;
 use crate::launch::context::LaunchContext;
 use crate::launch::failure::LocatedFailure;
 use crate::launch::observer::Observer;
+use crate::launch::time;
 use crate::operation::kind::Operation;
 use crate::scheduling::cta::{Cta, Round, complete_copies};
 use crate::scheduling::step::Counts;
 use crate::scheduling::stillness::Stillness;
-use crate::scheduling::warp::Warp;
+use crate::scheduling::warp::{Pause, Warp};
 
 /// Iterations in which every warp only polls, before the thread runs another cluster.
 const WAITING_ROUNDS: u32 = 4;
@@ -112,7 +113,10 @@ impl Cluster {
     ) -> Result<ClusterPause, Box<Fault>> {
         self.stillness.begin_visit(launch.changes().load(Ordering::SeqCst));
         let before = self.blocks[0].time_stands_at;
-        let stands_at = self.stillness.compares().then(|| before.unwrap_or_else(|| launch.clock.elapsed()));
+        let stands_at = self
+            .stillness
+            .compares()
+            .then(|| before.unwrap_or_else(|| time::Moment::Elapsed(launch.clock.elapsed())));
         self.blocks.iter_mut().for_each(|block| block.time_stands_at = stands_at);
         let (pause, changed) = self.visit(launch, code)?;
         if changed {
@@ -139,10 +143,7 @@ impl Cluster {
                 round |= of_cta.map_err(|located| self.fault(launch, rank, located))?;
             }
             if !round.left {
-                self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?;
-                self.each_cta(launch, |blocks| progress::finish(blocks, launch))?;
-                self.each_cta(launch, pipeline::finish)?;
-                self.blocks[0].observer.report(Event::End);
+                self.end(launch)?;
                 return Ok((ClusterPause::Done, true));
             }
             if launch.stop.load(Ordering::Relaxed) {
@@ -152,17 +153,67 @@ impl Cluster {
             waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
             quiet_rounds = if round.changed { 0 } else { quiet_rounds + 1 };
             let waits = !round.worked || quiet_rounds >= QUIET_ROUNDS;
-            if waits && (self.go_on_with_copies(launch)? || self.multiply(launch, code)?) {
+            if waits && self.complete(launch, code)? {
                 (waiting_rounds, quiet_rounds, changed) = (0, 0, true);
                 continue;
             }
             if !round.moved {
                 return Err(self.deadlock(launch, code, Proof::Blocked));
             }
-            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS || launch.takes_turns {
+            if waiting_rounds >= WAITING_ROUNDS || quiet_rounds >= QUIET_ROUNDS {
                 return Ok((ClusterPause::Waiting, changed));
             }
         }
+    }
+
+    /// Runs one warp, numbered CTA by CTA, at a cycle of the clock. Returns why it stopped, and whether it changed
+    /// anything.
+    pub(crate) fn turn(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+        warp: usize,
+        cycle: u64,
+    ) -> Result<(Pause, bool), Box<Fault>> {
+        let per_cta = self.ctas[0].warps.len();
+        let (rank, warp) = (warp / per_cta, warp % per_cta);
+        self.blocks.iter_mut().for_each(|block| block.time_stands_at = Some(time::Moment::Cycle(cycle)));
+        let mut round = Round::default();
+        let mut blocks = Blocks::of(&mut self.blocks, rank);
+        let pause = self.ctas[rank].turn(launch, code, &mut blocks, warp, &mut round);
+        blocks.own.observer.report(Event::TurnEnd { rank: rank as u32, warp: warp as u32 });
+        Ok((pause.map_err(|located| self.fault(launch, rank, located))?, round.changed))
+    }
+
+    /// The ordered instruction before which a warp has stopped, of the path furthest behind.
+    pub(crate) fn next_ordered(&self, warp: usize) -> Option<u32> {
+        let per_cta = self.ctas[0].warps.len();
+        let paths = self.ctas[warp / per_cta].warps[warp % per_cta].paths.iter();
+        paths.filter_map(|path| path.next_ordered).min()
+    }
+
+    /// Whether all threads have exited.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ctas.iter().flat_map(|cta| &cta.warps).all(|warp| warp.paths.is_empty())
+    }
+
+    /// All threads have exited: ends what they have left in flight.
+    pub(crate) fn end(&mut self, launch: &LaunchContext<'_>) -> Result<(), Box<Fault>> {
+        self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?;
+        self.each_cta(launch, |blocks| progress::finish(blocks, launch))?;
+        self.each_cta(launch, pipeline::finish)?;
+        self.blocks[0].observer.report(Event::End);
+        Ok(())
+    }
+
+    /// Ends some asynchronous work, as late as possible: no thread can proceed without it. Returns whether there
+    /// was any.
+    pub(crate) fn complete(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+    ) -> Result<bool, Box<Fault>> {
+        Ok(self.go_on_with_copies(launch)? || self.multiply(launch, code)?)
     }
 
     /// Completes some of the copies in flight, as late as possible: no thread can proceed without

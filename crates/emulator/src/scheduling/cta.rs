@@ -74,28 +74,40 @@ impl Cta {
     ) -> Result<Round, LocatedFailure> {
         let mut round = Round::default();
         let mut blocks = Blocks::of(blocks, rank);
-        blocks.own.started = true;
         for index in 0..self.warps.len() {
-            let warp = &mut self.warps[index];
-            if warp.paths.is_empty() {
-                continue;
-            }
-            let before = warp.counts.warp_instructions;
-            let pause = warp.run(launch, code, &mut blocks)?;
-            let executed = warp.counts.warp_instructions - before;
-            if let Some(limit) = launch.allowance.spend(executed) {
-                return Err(stopped(warp, limit));
-            }
-            let ran = executed != 0;
-            round.changed |= warp.take_changed();
-            round.left |= pause != Pause::Exited;
-            round.moved |= ran;
-            round.worked |= ran && pause != Pause::Turn { waiting: true };
-            if blocks.own.warpgroups.is_busy() && self.multiply(launch, code, blocks.own, Moment::Now)? {
-                (round.moved, round.worked, round.changed) = (true, true, true);
+            if !self.warps[index].paths.is_empty() {
+                self.turn(launch, code, &mut blocks, index, &mut round)?;
             }
         }
         Ok(round)
+    }
+
+    /// Runs a warp once, and the MMAs that it has issued. Adds what happened to a round.
+    pub(crate) fn turn(
+        &mut self,
+        launch: &LaunchContext<'_>,
+        code: &[Operation],
+        blocks: &mut Blocks<'_>,
+        index: usize,
+        round: &mut Round,
+    ) -> Result<Pause, LocatedFailure> {
+        blocks.own.started = true;
+        let warp = &mut self.warps[index];
+        let before = warp.counts.warp_instructions;
+        let pause = warp.run(launch, code, blocks)?;
+        let executed = warp.counts.warp_instructions - before;
+        if let Some(limit) = launch.allowance.spend(executed) {
+            return Err(stopped(warp, limit));
+        }
+        let ran = executed != 0;
+        round.changed |= warp.take_changed();
+        round.left |= pause != Pause::Exited;
+        round.moved |= ran;
+        round.worked |= ran && pause != Pause::Turn { waiting: true };
+        if blocks.own.warpgroups.is_busy() && self.multiply(launch, code, blocks.own, Moment::Now)? {
+            (round.moved, round.worked, round.changed) = (true, true, true);
+        }
+        Ok(pause)
     }
 
     /// Executes MMAs of the warpgroups. Returns whether any did.

@@ -14,6 +14,7 @@ use crate::launch::limit::Limit;
 use crate::launch::schedule::Schedule;
 use crate::operation::kind::Operation;
 use crate::scheduling::cluster::{Cluster, ClusterPause, Proof};
+use crate::scheduling::scheduled::Scheduled;
 use crate::scheduling::stillness::StillClusters;
 
 /// The parameters of a launch.
@@ -174,7 +175,7 @@ fn check_cluster(kernel: &Kernel, launch: &Launch<'_>, arch: &Arch) -> Result<()
 
 /// Totals of the CTAs one worker finished.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     report: LaunchReport,
     /// The printed output, by CTA.
     output: Vec<(u64, String)>,
@@ -194,13 +195,21 @@ pub(crate) fn run(
         still: StillClusters::default(),
         fault: Mutex::new(None),
     };
-    let threads = if context.takes_turns { 1 } else { pool.current_num_threads() as u64 };
-    let workers = threads.min(cluster_count(context.grid, context.cluster));
-    let tallies: Mutex<Vec<Tally>> = Mutex::new(Vec::new());
+    let mut tallies = Vec::new();
+    let workers = match context.scheduler {
+        Some(scheduler) => {
+            let mut scheduled = Scheduled::new(&grid);
+            scheduler.schedule(&mut scheduled);
+            tallies.push(scheduled.finish());
+            0
+        }
+        None => (pool.current_num_threads() as u64).min(cluster_count(context.grid, context.cluster)),
+    };
+    let tallies = Mutex::new(tallies);
     pool.scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|_| {
-                let tally = grid.work();
+                let tally = grid.work(VecDeque::new(), Tally::default());
                 tallies.lock().unwrap_or_else(PoisonError::into_inner).push(tally);
             });
         }
@@ -224,9 +233,9 @@ pub(crate) fn run(
 }
 
 /// A running grid, and the number of resident clusters.
-struct Grid<'a> {
-    context: &'a LaunchContext<'a>,
-    code: &'a [Operation],
+pub(super) struct Grid<'a> {
+    pub(super) context: &'a LaunchContext<'a>,
+    pub(super) code: &'a [Operation],
     resident: AtomicU64,
     most_resident: u64,
     still: StillClusters,
@@ -234,10 +243,9 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// One worker: starts clusters while the device has room, and runs waiting ones in turn.
-    fn work(&self) -> Tally {
-        let mut tally = Tally::default();
-        let mut waiting: VecDeque<Cluster> = VecDeque::new();
+    /// One worker: starts clusters while the device has room, and runs waiting ones in turn. It begins with
+    /// clusters that wait, and with the totals of those that have ended.
+    pub(super) fn work(&self, mut waiting: VecDeque<Cluster>, mut tally: Tally) -> Tally {
         let mut spare: Option<Cluster> = None;
         while !self.context.stop.load(Ordering::Relaxed) {
             let mut cluster = match self.begin(&mut spare) {
@@ -253,7 +261,6 @@ impl Grid<'_> {
             };
             match cluster.run(self.context, self.code) {
                 Ok(ClusterPause::Done) => {
-                    self.resident.fetch_sub(1, Ordering::SeqCst);
                     self.finish(&mut cluster, &mut tally);
                     spare = Some(cluster);
                 }
@@ -280,7 +287,7 @@ impl Grid<'_> {
     }
 
     /// Stops the launch.
-    fn fail(&self, fault: Box<Fault>) {
+    pub(super) fn fail(&self, fault: Box<Fault>) {
         self.context.stop.store(true, Ordering::Relaxed);
         let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(fault);
@@ -316,10 +323,23 @@ impl Grid<'_> {
             self.resident.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        let Some(linear) = self.context.pending.take() else {
+        let next = self.next(spare);
+        if next.is_none() {
             self.resident.fetch_sub(1, Ordering::SeqCst);
-            return None;
-        };
+        }
+        next
+    }
+
+    /// The next cluster of the grid. It counts as resident although the device may have no room, as an observer
+    /// that schedules the launch has its own account of that.
+    pub(super) fn admit(&self, spare: &mut Option<Cluster>) -> Option<Cluster> {
+        let next = self.next(spare)?;
+        self.resident.fetch_add(1, Ordering::SeqCst);
+        Some(next)
+    }
+
+    fn next(&self, spare: &mut Option<Cluster>) -> Option<Cluster> {
+        let linear = self.context.pending.take()?;
         Some(match spare.take() {
             Some(mut cluster) => {
                 cluster.restart(self.context, linear);
@@ -329,7 +349,9 @@ impl Grid<'_> {
         })
     }
 
-    fn finish(&self, cluster: &mut Cluster, tally: &mut Tally) {
+    /// A cluster has ended.
+    pub(super) fn finish(&self, cluster: &mut Cluster, tally: &mut Tally) {
+        self.resident.fetch_sub(1, Ordering::SeqCst);
         let counts = cluster.take_counts();
         tally.report.warp_instructions += counts.warp_instructions;
         tally.report.lane_operations += counts.lane_operations;

@@ -6,6 +6,7 @@ pub(crate) mod deadlock;
 mod diagnosis;
 pub(crate) mod grid;
 pub(crate) mod path;
+mod scheduled;
 pub(crate) mod step;
 pub(crate) mod stillness;
 pub(crate) mod warp;

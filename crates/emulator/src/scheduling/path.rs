@@ -50,6 +50,8 @@ pub(crate) struct Path {
     pub(crate) wait: Wait,
     /// It has run in this iteration, and lets other paths run first.
     pub(crate) yielded: bool,
+    /// The ordered instruction that it executes in its next turn.
+    pub(crate) next_ordered: Option<u32>,
     /// Whether it has done something typical of a waiting thread since its last backward branch.
     pub(crate) polled: bool,
     /// The location it last read while it waits.
@@ -73,6 +75,7 @@ impl Path {
             callers: Vec::new(),
             wait: Wait::Ready,
             yielded: false,
+            next_ordered: None,
             polled: false,
             watched: None,
             polls: 0,

@@ -70,8 +70,8 @@ struct Reported {
     selections: bool,
     /// Loads of tensor memory may be in flight to registers that it uses.
     loads: bool,
-    /// A turn ends at an atomic operation.
-    turns: bool,
+    /// A turn ends before an ordered instruction.
+    ordered: bool,
 }
 
 /// A running path of a warp.
@@ -100,7 +100,7 @@ impl Step<'_> {
             instructions: observer.wants_instructions(),
             registers: uses_matter && observer.listens(),
             selections: observer.follows(),
-            turns: self.execution.launch.takes_turns,
+            ordered: !self.execution.launch.ordered.is_empty(),
             loads: uses_matter && self.execution.launch.schedule != Schedule::Eager,
         };
         match reported.instructions || reported.registers || reported.loads {
@@ -145,15 +145,14 @@ impl Step<'_> {
                 }
                 Kind::Effect(effect) => {
                     if active != 0 {
+                        if OBSERVED && reported.ordered && self.is_early(pc) {
+                            self.count(pc);
+                            return Ok(self.stop(pc));
+                        }
                         self.execution.pc = pc;
                         self.execution.changes += 1;
                         if let Err(failure) = effect.execute(&mut self.execution, active) {
                             return Err(self.located(pc, failure));
-                        }
-                        if OBSERVED && reported.turns && self.takes_turn(pc) {
-                            self.count(pc + 1);
-                            self.paths[self.index].yielded = true;
-                            return Ok(self.stop(pc + 1));
                         }
                         if !reported.instructions && self.execution.block.observer.follows() {
                             // An observer follows what was loaded from here on.
@@ -261,8 +260,17 @@ impl Step<'_> {
         }
     }
 
-    fn takes_turn(&self, pc: u32) -> bool {
-        self.execution.launch.kernel.code.instruction(pc).takes_turn()
+    /// Whether an instruction waits for the path's next turn, because it is ordered. The path then yields.
+    fn is_early(&mut self, pc: u32) -> bool {
+        if !self.execution.launch.ordered[pc as usize] {
+            return false;
+        }
+        let path = &mut self.paths[self.index];
+        if path.next_ordered.take() == Some(pc) {
+            return false;
+        }
+        (path.next_ordered, path.yielded) = (Some(pc), true);
+        true
     }
 
     fn located(&self, pc: u32, failure: Box<Failure>) -> LocatedFailure {

@@ -5,10 +5,11 @@ use warpwright_events::AsyncKind;
 
 use super::Simulation;
 use super::sm::{Groups, NEVER, Warp};
+use super::turns::Known;
 use crate::program::{Action, Operation};
 use crate::stall::Stall;
 use crate::timeline::Track;
-use crate::trace::{Detail, Direction, LineRange, Moment, Publication, Record};
+use crate::trace::{Detail, Direction, LineRange, Moment, Record};
 
 /// Bytes of shared memory that a cycle reads or writes.
 const SHARED_BYTES: u32 = 128;
@@ -30,14 +31,7 @@ struct Results {
     at: u64,
     stall: Stall,
     /// The moment that the warp waits for.
-    awaits: Option<Awaited>,
-}
-
-/// What a warp waits for.
-#[derive(Clone, Copy, Debug)]
-enum Awaited {
-    Moment(Moment),
-    Publication(Publication),
+    awaits: Option<Moment>,
 }
 
 impl Simulation<'_> {
@@ -47,10 +41,8 @@ impl Simulation<'_> {
         loop {
             let warp = &mut self.warps[index as usize];
             if warp.position == warp.run.1 {
-                let cluster = self.clusters[warp.cluster as usize].as_ref().expect("it runs");
-                let records = &cluster.trace.warps[warp.trace as usize];
-                let (from, end) = match records.get(warp.cursor) {
-                    Some(Record::Run { from, end, .. }) => (from, end),
+                match warp.trace.records.get(warp.cursor) {
+                    Some(&Record::Run { from, end, .. }) => warp.enter(from, end),
                     Some(&Record::Wait { pc, until }) => {
                         warp.cursor += 1;
                         warp.pc = pc;
@@ -59,24 +51,17 @@ impl Simulation<'_> {
                         }
                         continue;
                     }
-                    Some(Record::Detail(..)) | None => return false,
-                };
-                let first = warp.cursor + 1;
-                let details =
-                    records[first..].iter().take_while(|record| matches!(record, Record::Detail(..)));
-                warp.details = first..first + details.count();
-                warp.cursor = warp.details.end;
-                (warp.run, warp.position) = ((*from, *end), *from);
+                    Some(Record::Detail(..)) => return false,
+                    None => match self.extend(index) {
+                        Known::More => continue,
+                        Known::Later => return true,
+                        Known::Ended => return false,
+                    },
+                }
             }
             warp.pc = program.schedule.at(warp.position, warp.run);
             let operation = &program.operations[warp.pc as usize];
-            let (mut ready, mut stall) = warp.not_before;
-            for &register in program.of(&operation.reads) {
-                let (at, why) = warp.registers[register as usize];
-                if at > ready {
-                    (ready, stall) = (at, why);
-                }
-            }
+            let (ready, stall) = warp.readiness(program.of(&operation.reads));
             if operation.slots == 0 {
                 let value = match operation.action {
                     Action::Rename => {
@@ -137,15 +122,14 @@ impl Simulation<'_> {
 
     /// The latency from the moment that an instruction waits for to the next one, and the reason of the stall.
     fn wait_of(&self, pc: u32, arrivals: u32) -> (u64, Stall) {
-        let timing = self.arch.timing();
+        let timing = self.gpu.timing;
         match self.program.operations[pc as usize].waits {
             Some(Class::CtaBarrier) => {
                 (timing.barrier_latency.value as u64 + 2 * u64::from(arrivals), Stall::Barrier)
             }
             Some(Class::ClusterBarrier) => (timing.cluster_barrier_latency.value as u64, Stall::Barrier),
             Some(_) => (timing.mbarrier_latency.value as u64, Stall::Mbarrier),
-            // A load of what another warp has published.
-            None => (self.memory.latencies.l2, Stall::LongScoreboard),
+            None => (0, Stall::Wait),
         }
     }
 
@@ -158,7 +142,7 @@ impl Simulation<'_> {
         self.account(index, now);
         let results = self.execute(index, operation, now);
         let slots = u64::from(operation.slots);
-        let partitions = self.arch.capability.partitions_per_sm;
+        let partitions = self.gpu.partitions();
         let partition = self.warps[index as usize].partition;
         let sm = &mut self.sms[(partition / partitions) as usize];
         let state = &mut sm.partitions[(partition % partitions) as usize];
@@ -178,12 +162,7 @@ impl Simulation<'_> {
             warp.not_before = (bubble, stall);
         }
         warp.position += 1;
-        if let Some(Awaited::Publication(number)) = results.awaits {
-            warp.ready = NEVER;
-            self.published.entry(number).or_default().waiting.push(index);
-            return;
-        }
-        if let Some(Awaited::Moment(moment)) = results.awaits
+        if let Some(moment) = results.awaits
             && self.waits(index, moment)
         {
             return;
@@ -196,7 +175,7 @@ impl Simulation<'_> {
     /// Adds the cycles since a warp's last instruction to the reasons for which it did not issue.
     fn account(&mut self, index: u32, now: u64) {
         let warp = &self.warps[index as usize];
-        let partitions = self.arch.capability.partitions_per_sm;
+        let partitions = self.gpu.partitions();
         let sm = &self.sms[(warp.partition / partitions) as usize];
         let pipe = sm.partitions[(warp.partition % partitions) as usize].pipes[warp.pipe as usize];
         let slots = u64::from(self.program.operations[warp.pc as usize].slots);
@@ -226,9 +205,8 @@ impl Simulation<'_> {
     /// The linear index of a warp's CTA, and its index there.
     fn place_of(&self, index: u32) -> (u32, u32) {
         let warp = &self.warps[index as usize];
-        let trace = &self.clusters[warp.cluster as usize].as_ref().expect("it runs").trace;
-        let per_cta = trace.warps.len() as u32 / trace.ctas.max(1);
-        (trace.first_cta + warp.rank, warp.trace - warp.rank * per_cta)
+        let first = self.clusters[warp.cluster as usize].as_ref().expect("it runs").first_cta;
+        (first + warp.rank, warp.number % self.shape.warps_per_cta)
     }
 
     /// Records what an instruction of a traced CTA takes of a track.
@@ -249,17 +227,12 @@ impl Simulation<'_> {
         let mut results = Results { at: now + slots - 1 + u64::from(operation.latency), stall, awaits: None };
         self.act(index, operation, now, &mut results);
         let warp = &self.warps[index as usize];
-        let (details, pc, trace, slot) =
-            (warp.details.clone(), warp.pc, warp.trace as usize, warp.cluster as usize);
-        if details.is_empty() {
-            return results;
-        }
+        let (details, pc) = (warp.details.clone(), warp.pc);
         // The details of a run are in the order of its operations.
-        let found = &self.clusters[slot].as_ref().expect("it runs").trace.warps[trace][details.clone()];
+        let found = &warp.trace.records[details.clone()];
         let first = found.partition_point(|record| matches!(record, Record::Detail(of, _) if *of < pc));
         for at in details.start + first..details.end {
-            let cluster = self.clusters[slot].as_ref().expect("it runs");
-            let Record::Detail(of, detail) = cluster.trace.warps[trace][at] else { break };
+            let Record::Detail(of, detail) = self.warps[index as usize].trace.records[at] else { break };
             if of != pc {
                 break;
             }
@@ -270,19 +243,19 @@ impl Simulation<'_> {
 
     /// The effect that follows from the instruction alone.
     fn act(&mut self, index: u32, operation: &Operation, now: u64, results: &mut Results) {
-        let partitions = self.arch.capability.partitions_per_sm;
-        let timing = self.arch.timing();
+        let partitions = self.gpu.partitions();
+        let timing = self.gpu.timing;
         let warp = &mut self.warps[index as usize];
         let sm = &mut self.sms[(warp.partition / partitions) as usize];
         let partition = &mut sm.partitions[(warp.partition % partitions) as usize];
         match operation.action {
             Action::Compute | Action::Rename | Action::Load | Action::Branch => {}
             Action::WarpgroupMma { cycles, passes } => {
+                let cycles = self.gpu.tensor_cycles(cycles);
                 sm.shared_free = sm.shared_free.max(now) + u64::from(passes);
-                let start =
-                    partition.tensor_free.max(now).max(sm.shared_free.saturating_sub(u64::from(cycles)));
-                partition.tensor_free = start + u64::from(cycles);
-                self.outcome.tensor_cycles += u64::from(cycles);
+                let start = partition.tensor_free.max(now).max(sm.shared_free.saturating_sub(cycles));
+                partition.tensor_free = start + cycles;
+                self.outcome.tensor_cycles += cycles;
                 let end = partition.tensor_free + timing.wgmma_latency.value as u64;
                 warp.multiplications.add(end);
                 // Registers of accumulators are ordered by the waits.
@@ -291,17 +264,18 @@ impl Simulation<'_> {
                 self.record(
                     index,
                     Track::TensorCore { sm, partition },
-                    (start, start + u64::from(cycles)),
+                    (start, start + cycles),
                     Stall::Selected,
                 );
             }
             Action::Mma { cycles } => {
+                let cycles = self.gpu.tensor_cycles(cycles);
                 let start = partition.tensor_free.max(now);
-                partition.tensor_free = start + u64::from(cycles);
+                partition.tensor_free = start + cycles;
                 let pipe = &mut partition.pipes[operation.pipe as usize];
-                *pipe = (*pipe).max(start + u64::from(cycles) - 1);
-                self.outcome.tensor_cycles += u64::from(cycles);
-                results.at = start + u64::from(cycles) + u64::from(operation.latency);
+                *pipe = (*pipe).max(start + cycles - 1);
+                self.outcome.tensor_cycles += cycles;
+                results.at = start + cycles + u64::from(operation.latency);
             }
             Action::Commit(kind) => Groups::of(warp, kind).commit(),
             Action::WaitGroups { kind, latest } => {
@@ -324,8 +298,12 @@ impl Simulation<'_> {
                 let sm = (warp.partition / partitions) as usize;
                 results.at = self.shared(sm, now, 1) + u64::from(operation.latency);
             }
+            Action::Sleep(nanoseconds) => {
+                let cycles = u64::from(nanoseconds) * u64::from(self.gpu.arch.boost_mhz) / 1000;
+                warp.hold(now + cycles, Stall::Sleeping);
+            }
             Action::Fence => {
-                let end = now + self.memory.latencies.l2;
+                let end = warp.stored.max(now) + self.memory.latencies.l2;
                 warp.hold(end, Stall::Membar);
             }
         }
@@ -333,34 +311,36 @@ impl Simulation<'_> {
 
     /// The effect of one detail.
     fn detail(&mut self, index: u32, detail: Detail, now: u64, results: &mut Results) {
-        let timing = self.arch.timing();
-        let partitions = self.arch.capability.partitions_per_sm;
+        let timing = self.gpu.timing;
+        let partitions = self.gpu.partitions();
         let warp = &self.warps[index as usize];
         let (sm_index, slot) = ((warp.partition / partitions) as usize, warp.cluster);
         match detail {
-            Detail::Shared { passes, remote } => {
+            Detail::Shared { passes, conflicts, remote } => {
+                let passes = if self.gpu.has_bank_conflicts { passes } else { passes - conflicts };
                 let start = self.shared(sm_index, now, u32::from(passes));
+                self.enqueue(index, start, passes);
                 let latency = if remote { timing.cluster_shared_latency } else { timing.shared_latency };
                 // Each further pass adds two cycles (docs/results/2026-11-28-probe-h200.md).
                 let at = start + 2 * u64::from(passes).saturating_sub(1) + latency.value as u64;
                 (results.at, results.stall) = (results.at.max(at), Stall::ShortScoreboard);
             }
             Detail::Local { sectors } => {
-                let start = self.load_store(sm_index, now, u64::from(sectors).div_ceil(4));
+                let start = self.sms[sm_index].load_store(now, u64::from(sectors).div_ceil(4));
                 let at = start + self.memory.latencies.l1;
                 (results.at, results.stall) = (results.at.max(at), Stall::LongScoreboard);
             }
             Detail::Global { direction, lines } => {
-                let at = self.global(sm_index, slot, direction, lines, now);
+                let at = self.global(index, direction, lines, now);
                 (results.at, results.stall) = (results.at.max(at), Stall::LongScoreboard);
             }
             Detail::LaneCopy { lines, passes } => {
-                let end = self.global(sm_index, slot, Direction::Load, lines, now);
+                let end = self.global(index, Direction::Load, lines, now);
                 let end = self.shared(sm_index, end, u32::from(passes)).max(end);
                 self.warps[index as usize].lane_copies.add(end);
             }
             Detail::Copy { direction, lines, bytes, arrives } => {
-                let end = self.copy(sm_index, slot, direction, lines, bytes, now);
+                let end = self.copy(index, direction, lines, bytes, now);
                 self.record(index, Track::Copies { sm: sm_index as u32 }, (now, end), Stall::Selected);
                 match arrives {
                     Some(moment) => self.arrive(slot, moment, 1, end),
@@ -380,32 +360,29 @@ impl Simulation<'_> {
             Detail::Track { at, kind } => {
                 let end = match kind {
                     AsyncKind::Copy => self.warps[index as usize].lane_copies.end(),
-                    _ => self.sms[sm_index].tensor_queue_free + timing.wgmma_latency.value as u64,
+                    _ => self.sms[sm_index].tensor_queue_free + timing.tcgen05_latency.value as u64,
                 };
                 self.arrive(slot, at, 1, end.max(now + ARRIVAL));
             }
-            Detail::Wait { until } => results.awaits = Some(Awaited::Moment(until)),
-            Detail::Publish(number) => {
-                let state = self.published.entry(number).or_default();
-                (state.arrivals, state.left, state.at) = (1, 0, now + self.memory.latencies.l2);
-                let (at, waiting) = (state.at, std::mem::take(&mut state.waiting));
-                for warp in waiting {
-                    self.resume(warp, at, 0);
-                }
-            }
-            Detail::Observe(number) => match self.published.get(&number) {
-                // The load sees it: it takes as long as after the store, if it came later.
-                Some(state) if state.arrivals > 0 => results.at = results.at.max(state.at),
-                _ => results.awaits = Some(Awaited::Publication(number)),
-            },
+            Detail::Wait { until } => results.awaits = Some(until),
             Detail::TensorMultiply { operations } => {
                 let sm = &mut self.sms[sm_index];
                 let unit = self.program.operations[self.warps[index as usize].pc as usize].tensor_rate;
-                let cycles = u64::from(operations / 2 / unit.max(1));
+                let cycles = self.gpu.tensor_cycles(operations / 2 / unit.max(1));
                 sm.tensor_queue_free = sm.tensor_queue_free.max(now) + cycles;
                 self.outcome.tensor_cycles += cycles * u64::from(partitions);
             }
         }
+    }
+
+    /// An access of shared memory enters the queue of its partition: each pass takes two cycles of the partition,
+    /// and one of shared memory (`red.shared` with conflicts of one and of four warps, H200,
+    /// docs/results/2026-11-28-time-h200.md). The next access issues when the queue has a place.
+    fn enqueue(&mut self, index: u32, start: u64, passes: u16) {
+        let partition = self.warps[index as usize].partition;
+        let partitions = self.gpu.partitions();
+        let sm = &mut self.sms[(partition / partitions) as usize];
+        sm.partitions[(partition % partitions) as usize].enqueue(start, 2 * u64::from(passes));
     }
 
     /// An access of shared memory takes passes. Returns the cycle of the first.
@@ -416,49 +393,35 @@ impl Simulation<'_> {
         start
     }
 
-    /// An access takes cycles of the load/store unit. Returns the first.
-    fn load_store(&mut self, sm: usize, now: u64, cycles: u64) -> u64 {
-        let sm = &mut self.sms[sm];
-        let start = sm.load_store_free.max(now);
-        sm.load_store_free = start + cycles;
-        start
-    }
-
     /// An access to global memory. Returns the cycle of its end: of a store, at which it has left.
-    fn global(&mut self, sm: usize, slot: u32, direction: Direction, range: LineRange, now: u64) -> u64 {
-        let cluster = self.clusters[slot as usize].take().expect("it runs");
-        let lines = &cluster.trace.lines[range.first as usize..(range.first + range.count) as usize];
+    fn global(&mut self, index: u32, direction: Direction, range: LineRange, now: u64) -> u64 {
+        let warp = &self.warps[index as usize];
+        let sm = (warp.partition / self.gpu.partitions()) as usize;
+        let lines = warp.trace.lines(range);
         let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
-        let start = self.load_store(sm, now, count);
+        let start = self.sms[sm].load_store(now, count);
         let port = &mut self.sms[sm].port;
-        let end = match direction {
+        match direction {
             Direction::Load => self.memory.load(port, lines, start),
             Direction::Store => {
-                self.memory.write(port, lines, start);
+                let sent = self.memory.write(port, lines, start);
+                let warp = &mut self.warps[index as usize];
+                warp.stored = warp.stored.max(sent + STORE);
                 start
             }
             Direction::Update { conflicts } => {
-                let served = self.memory.write(port, lines, start);
-                served + self.memory.latencies.l2 + 2 * u64::from(conflicts)
+                let updated = self.memory.update(port, lines, start, conflicts);
+                updated + self.memory.latencies.l2 + 2 * u64::from(conflicts)
             }
-        };
-        self.clusters[slot as usize] = Some(cluster);
-        end
+        }
     }
 
     /// A copy of the tensor memory accelerator. Returns the cycle of its end.
-    fn copy(
-        &mut self,
-        sm: usize,
-        slot: u32,
-        direction: Direction,
-        range: LineRange,
-        bytes: u32,
-        now: u64,
-    ) -> u64 {
-        let timing = self.arch.timing();
-        let cluster = self.clusters[slot as usize].take().expect("it runs");
-        let lines = &cluster.trace.lines[range.first as usize..(range.first + range.count) as usize];
+    fn copy(&mut self, index: u32, direction: Direction, range: LineRange, bytes: u32, now: u64) -> u64 {
+        let timing = self.gpu.timing;
+        let warp = &self.warps[index as usize];
+        let sm = (warp.partition / self.gpu.partitions()) as usize;
+        let lines = warp.trace.lines(range);
         let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
         let interval = f64::from(SHARED_BYTES) / timing.tma_bytes.value;
         let state = &mut self.sms[sm];
@@ -468,24 +431,47 @@ impl Simulation<'_> {
         // The copy takes passes of shared memory when its data arrive.
         state.shared_free = state.shared_free.max(now) + u64::from(bytes.div_ceil(SHARED_BYTES));
         let first = start + timing.tma_latency.value as u64;
-        let end = match direction {
+        match direction {
             _ if count == 0 => first + timing.cluster_shared_latency.value as u64,
             Direction::Load => self.memory.copy(&mut state.port, lines, first, interval),
             _ => self.memory.write(&mut state.port, lines, first),
-        };
-        self.clusters[slot as usize] = Some(cluster);
-        end
+        }
     }
 }
 
+/// From a store's place in the L2 cache to the start of a fence that waits for it: `st.global` and `membar.gl`
+/// take 427 cycles, the fence alone 265 (H200, docs/results/2026-11-28-probe-h200.json).
+const STORE: u64 = 160;
 /// From an arrival's issue to its effect (H200, docs/results/2026-11-28-probe-h200.json).
 const ARRIVAL: u64 = 6;
 
 impl Warp {
     /// The warp does not go on before a cycle, for a reason.
-    fn hold(&mut self, until: u64, stall: Stall) {
+    pub(super) fn hold(&mut self, until: u64, stall: Stall) {
         if until > self.not_before.0 {
             self.not_before = (until, stall);
         }
+    }
+
+    /// The warp begins a run, whose details follow its record.
+    fn enter(&mut self, from: u32, end: u32) {
+        let first = self.cursor + 1;
+        let details =
+            self.trace.records[first..].iter().take_while(|record| matches!(record, Record::Detail(..)));
+        self.details = first..first + details.count();
+        self.cursor = self.details.end;
+        (self.run, self.position) = ((from, end), from);
+    }
+
+    /// The cycle at which these registers are there, and the reason that they are not before.
+    pub(super) fn readiness(&self, registers: &[u32]) -> (u64, Stall) {
+        let (mut ready, mut stall) = self.not_before;
+        for &register in registers {
+            let (at, why) = self.registers[register as usize];
+            if at > ready {
+                (ready, stall) = (at, why);
+            }
+        }
+        (ready, stall)
     }
 }

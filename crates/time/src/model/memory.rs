@@ -1,11 +1,11 @@
 //! The memory behind the SMs: L1 caches, the L2 cache, and device memory.
 
-use warpwright_arch::Arch;
 use warpwright_arch::limits::SMS_PER_GPC;
 use warpwright_arch::timing::{Figure, Timing};
 
 use super::bandwidth::Bandwidth;
 use super::cache::Cache;
+use crate::gpu::Gpu;
 use crate::trace::Lines;
 
 /// Cycles that a cached access takes on the way from the L1 cache to the L2 cache and back are part of the
@@ -30,6 +30,10 @@ pub(super) struct Memory {
     write_weight: f64,
     /// The requests of each GPC that are in flight: a request for the same line joins.
     requests: Vec<Vec<(u64, u64)>>,
+    /// The cycle from which on the operands of atomic operations on a line are free, by the line's number.
+    atomics: Vec<u64>,
+    /// Words of a line that they update in a cycle.
+    atomic_words: f64,
     /// The cycle at which the L2 cache has the last store, and has written back what it replaces.
     pub(super) stored: u64,
     /// Sectors that device memory has read and written.
@@ -63,11 +67,13 @@ impl Port {
 const SECTOR_BYTES: f64 = 32.0;
 /// Requests of a GPC that are known at a time.
 const REQUESTS: usize = 1 << 12;
+/// Lines with atomic operations that are told apart.
+const ATOMIC_LINES: usize = 1 << 12;
 
 impl Memory {
     /// At a clock of the SMs, in Hz.
-    pub(super) fn new(arch: &Arch, clock: f64) -> Self {
-        let timing = arch.timing();
+    pub(super) fn new(gpu: &Gpu, clock: f64) -> Self {
+        let Gpu { arch, timing, .. } = gpu;
         let cycles = |figure: Figure| figure.value as u64;
         Self {
             latencies: Latencies {
@@ -81,6 +87,8 @@ impl Memory {
             device_bandwidth: Bandwidth::new(arch.bytes_per_second * timing.device_reads.value / clock),
             write_weight: timing.device_reads.value / timing.device_writes.value,
             requests: vec![vec![(u64::MAX, 0); REQUESTS]; (arch.sm_count / SMS_PER_GPC) as usize + 1],
+            atomics: vec![0; ATOMIC_LINES],
+            atomic_words: timing.atomic_words.value,
             stored: 0,
             device_sectors: 0,
             l2_sectors: 0,
@@ -166,6 +174,24 @@ impl Memory {
             }
         }
         self.stored = self.stored.max(end).max(written);
+        end
+    }
+
+    /// Atomic operations of a warp, of whose lanes so many update one address. Returns the cycle at which they have
+    /// happened: operations on one line follow one another.
+    pub(super) fn update(&mut self, port: &mut Port, lines: &[Lines], at: u64, conflicts: u8) -> u64 {
+        let mut end = self.write(port, lines, at);
+        for lines in lines {
+            // Lanes with one address are one update.
+            let words = (lines.bytes_of_line() / 4).min(32 / u32::from(conflicts.max(1))).max(1);
+            let cycles = (f64::from(words) / self.atomic_words).ceil() as u64;
+            for line in lines.each() {
+                let free = &mut self.atomics[line as usize % ATOMIC_LINES];
+                *free = (*free).max(at) + cycles;
+                end = end.max(*free);
+            }
+        }
+        self.stored = self.stored.max(end);
         end
     }
 }

@@ -12,18 +12,19 @@ mod issue;
 mod memory;
 mod placement;
 mod sm;
+mod turns;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-
-use warpwright_arch::Arch;
+use std::collections::BinaryHeap;
 
 use self::memory::Memory;
 use self::sm::{NEVER, Sm, Warp};
+use crate::gpu::Gpu;
 use crate::program::Program;
+use crate::source::Source;
 use crate::stall::STALLS;
 use crate::timeline::Timeline;
-use crate::trace::{ClusterTrace, Moment, Publication};
+use crate::trace::{Excerpt, Moment};
 
 /// A moment of a cluster in the simulation.
 #[derive(Debug, Default)]
@@ -38,12 +39,28 @@ struct MomentState {
 }
 
 /// A cluster that runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Cluster {
-    trace: ClusterTrace,
+    /// Its number at the source of its traces.
+    number: usize,
+    /// The linear index of its first CTA.
+    first_cta: u32,
     moments: Vec<MomentState>,
     /// Warps of each CTA that have not ended.
     left: Vec<u32>,
+    /// Warps that the emulator cannot run until another has changed something.
+    parked: Vec<u32>,
+}
+
+/// The clusters of a launch, and their CTAs on an SM.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// CTAs of a cluster.
+    pub(crate) ctas: u32,
+    pub(crate) warps_per_cta: u32,
+    pub(crate) ctas_per_sm: u32,
+    /// Shared memory of a CTA, in bytes.
+    pub(crate) shared_bytes: u64,
 }
 
 /// The result of a simulation.
@@ -51,6 +68,8 @@ struct Cluster {
 pub(crate) struct Outcome {
     /// Cycles from the first instruction to the end of the last warp.
     pub(crate) cycles: u64,
+    /// CTAs that were simulated.
+    pub(crate) simulated_ctas: u64,
     /// Cycles of warps by operation and stall reason.
     pub(crate) stalls: Vec<[u64; STALLS]>,
     /// Instructions issued by operation.
@@ -70,7 +89,17 @@ pub(crate) struct Outcome {
 /// A simulation of a launch.
 struct Simulation<'a> {
     program: &'a Program,
-    arch: &'static Arch,
+    gpu: Gpu,
+    source: &'a mut dyn Source,
+    shape: Shape,
+    /// Clusters of the grid have not started.
+    is_pending: bool,
+    /// The last turn of a warp.
+    excerpt: Excerpt,
+    /// Warps that the emulator may be able to run, since another has changed something.
+    retried: Vec<u32>,
+    /// The launch has failed, or waits in vain.
+    has_stopped: bool,
     memory: Memory,
     sms: Vec<Sm>,
     /// Partitions with the cycle at which each looks for a warp to issue.
@@ -79,8 +108,6 @@ struct Simulation<'a> {
     /// Warps that have ended, by index, for reuse.
     spare: Vec<u32>,
     clusters: Vec<Option<Cluster>>,
-    /// What warps have published, by number.
-    published: HashMap<Publication, MomentState>,
     /// The end of the last copy, whose data other CTAs may get, too.
     last_copy: u64,
     /// A CTA has ended, so that there is room for another.
@@ -88,38 +115,43 @@ struct Simulation<'a> {
     outcome: Outcome,
 }
 
-/// Simulates the clusters of a launch, in the order of the grid, with this many CTAs an SM, and this shared
-/// memory a CTA.
+/// Simulates the clusters of a launch, in the order of the grid.
 pub(crate) fn simulate(
     program: &Program,
-    arch: &'static Arch,
+    gpu: Gpu,
     clock: f64,
-    traces: Vec<ClusterTrace>,
-    ctas_per_sm: u32,
-    shared_bytes: u64,
+    source: &mut dyn Source,
+    shape: Shape,
     traced_ctas: u32,
 ) -> Outcome {
+    let arch = gpu.arch;
     let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
-    let l1 = l1.saturating_sub(shared_bytes * u64::from(ctas_per_sm)).max(16 * 1024);
-    let partitions = arch.capability.partitions_per_sm;
+    let l1 = l1.saturating_sub(shape.shared_bytes * u64::from(shape.ctas_per_sm)).max(16 * 1024);
+    let partitions = gpu.partitions();
     let sms = (0..arch.sm_count as usize)
-        .map(|sm| Sm::new(sm, partitions, ctas_per_sm, l1, arch.timing()))
+        .map(|sm| Sm::new(sm, partitions, shape.ctas_per_sm, l1, &gpu.timing))
         .collect();
     let operations = program.operations.len();
     let mut simulation = Simulation {
         program,
-        arch,
-        memory: Memory::new(arch, clock),
+        gpu,
+        source,
+        shape,
+        is_pending: true,
+        excerpt: Excerpt::default(),
+        retried: Vec::new(),
+        has_stopped: false,
+        memory: Memory::new(&gpu, clock),
         sms,
         queue: BinaryHeap::new(),
         warps: Vec::new(),
         spare: Vec::new(),
         clusters: Vec::new(),
-        published: HashMap::new(),
         last_copy: 0,
         cta_ended: false,
         outcome: Outcome {
             cycles: 0,
+            simulated_ctas: 0,
             stalls: vec![[0; STALLS]; operations],
             issued: vec![0; operations],
             tensor_cycles: 0,
@@ -129,12 +161,12 @@ pub(crate) fn simulate(
             timeline: Timeline { ctas: traced_ctas, ..Timeline::default() },
         },
     };
-    simulation.run(traces);
+    simulation.run();
     let sectors = |sectors: u64| 32 * sectors;
     let Simulation { memory, mut outcome, .. } = simulation;
     // A launch ends when its stores are visible to the whole system.
     if memory.stored > 0 {
-        outcome.cycles = outcome.cycles.max(memory.stored) + arch.timing().flush_latency.value as u64;
+        outcome.cycles = outcome.cycles.max(memory.stored) + gpu.timing.flush_latency.value as u64;
     }
     outcome.device_bytes = sectors(memory.device_sectors);
     outcome.l2_bytes = sectors(memory.l2_sectors);
@@ -142,19 +174,24 @@ pub(crate) fn simulate(
 }
 
 impl Simulation<'_> {
-    fn run(&mut self, traces: Vec<ClusterTrace>) {
-        let mut pending = traces.into_iter().peekable();
-        self.place(&mut pending, 0);
+    fn run(&mut self) {
+        self.place(0);
+        self.retry(0);
         loop {
             while let Some(Reverse((now, partition))) = self.queue.pop() {
                 self.step(now, partition);
+                self.retry(now);
+                if self.has_stopped {
+                    return;
+                }
                 if std::mem::take(&mut self.cta_ended) {
-                    let later = now + self.arch.timing().cta_latency.value as u64;
-                    self.place(&mut pending, later);
+                    let later = now + self.gpu.timing.cta_latency.value as u64;
+                    self.place(later);
+                    self.retry(later);
                 }
             }
             // Arrivals that the trace does not have, as of threads of a kernel that failed.
-            if !self.release() {
+            if !self.unpark() && !self.release() {
                 break;
             }
         }
@@ -162,7 +199,7 @@ impl Simulation<'_> {
 
     /// A partition issues an instruction if a warp can.
     fn step(&mut self, now: u64, partition: u32) {
-        let partitions = self.arch.capability.partitions_per_sm;
+        let partitions = self.gpu.partitions();
         let (sm, index) = (partition / partitions, (partition % partitions) as usize);
         let state = &mut self.sms[sm as usize].partitions[index];
         if state.wakes_at != now {
@@ -184,6 +221,11 @@ impl Simulation<'_> {
             self.wake(partition, earliest);
             return;
         };
+        if std::mem::take(&mut self.warps[warp as usize].comes_to_ordered) {
+            self.resume_ordered(warp, now);
+            self.wake(partition, now);
+            return;
+        }
         let slots = u64::from(self.program.operations[self.warps[warp as usize].pc as usize].slots);
         self.issue(warp, now);
         self.wake(partition, now + slots);
@@ -191,7 +233,7 @@ impl Simulation<'_> {
 
     /// A partition looks for a warp to issue at a cycle, or earlier.
     fn wake(&mut self, partition: u32, at: u64) {
-        let partitions = self.arch.capability.partitions_per_sm;
+        let partitions = self.gpu.partitions();
         let state =
             &mut self.sms[(partition / partitions) as usize].partitions[(partition % partitions) as usize];
         let at = at.max(state.free_at);
@@ -208,9 +250,6 @@ impl Simulation<'_> {
             for moment in &mut cluster.moments {
                 waiting.append(&mut moment.waiting);
             }
-        }
-        for publication in self.published.values_mut() {
-            waiting.append(&mut publication.waiting);
         }
         waiting.sort_unstable();
         self.outcome.released += waiting.len() as u64;

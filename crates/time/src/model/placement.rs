@@ -1,21 +1,21 @@
 //! The placement of clusters on SMs.
 
-use std::iter::Peekable;
-
 use warpwright_arch::limits;
 
 use super::sm::Warp;
 use super::{Cluster, MomentState, Simulation};
 use crate::stall::Stall;
-use crate::trace::ClusterTrace;
+use crate::trace::{ClusterTrace, WarpTrace};
 
 impl Simulation<'_> {
     /// Starts pending clusters while there is room.
-    pub(super) fn place(&mut self, pending: &mut Peekable<impl Iterator<Item = ClusterTrace>>, at: u64) {
-        while let Some(next) = pending.peek() {
-            let Some(sms) = self.room(next.ctas as usize) else { return };
-            let trace = pending.next().expect("one was peeked at");
-            self.start(trace, sms, at);
+    pub(super) fn place(&mut self, at: u64) {
+        while self.is_pending {
+            let Some(sms) = self.room(self.shape.ctas as usize) else { return };
+            match self.source.start() {
+                Some((number, trace)) => self.start(number, trace, sms, at),
+                None => self.is_pending = false,
+            }
         }
     }
 
@@ -55,25 +55,32 @@ impl Simulation<'_> {
     }
 
     /// Starts a cluster on these SMs.
-    fn start(&mut self, trace: ClusterTrace, sms: Vec<u32>, at: u64) {
-        let ctas = trace.ctas as usize;
-        let per_cta = trace.warps.len() / ctas.max(1);
+    fn start(&mut self, number: usize, trace: ClusterTrace, sms: Vec<u32>, at: u64) {
+        let per_cta = self.shape.warps_per_cta;
         let slot = self.clusters.iter().position(Option::is_none).unwrap_or_else(|| {
             self.clusters.push(None);
             self.clusters.len() - 1
         });
         let moments =
             trace.arrivals.iter().map(|&left| MomentState { arrivals: left, left, ..MomentState::default() });
-        let cluster = Cluster { moments: moments.collect(), left: vec![per_cta as u32; ctas], trace };
-        self.clusters[slot] = Some(cluster);
-        let partitions = self.arch.capability.partitions_per_sm;
+        self.clusters[slot] = Some(Cluster {
+            number,
+            first_cta: trace.first_cta,
+            moments: moments.collect(),
+            left: vec![per_cta; sms.len()],
+            parked: Vec::new(),
+        });
+        self.outcome.simulated_ctas += sms.len() as u64;
+        let mut traces = trace.warps.into_iter();
+        let partitions = self.gpu.partitions();
         for (rank, &sm) in sms.iter().enumerate() {
             self.sms[sm as usize].room -= 1;
             let at = at.max(self.sms[sm as usize].starts_at);
-            self.sms[sm as usize].starts_at = at + self.arch.timing().cta_interval.value as u64;
+            self.sms[sm as usize].starts_at = at + self.gpu.timing.cta_interval.value as u64;
             for index in 0..per_cta {
+                let trace = traces.next().unwrap_or_default();
                 // Warps are on the partitions in turn; `wgmma` needs four of a CTA on all four.
-                let local = (self.sms[sm as usize].placed + index as u32) % partitions;
+                let local = (self.sms[sm as usize].placed + index) % partitions;
                 let warp = self.spare.pop().unwrap_or_else(|| {
                     self.warps.push(Warp::default());
                     self.warps.len() as u32 - 1
@@ -85,7 +92,8 @@ impl Simulation<'_> {
                     cluster: slot as u32,
                     rank: rank as u32,
                     partition: sm * partitions + local,
-                    trace: (rank * per_cta + index) as u32,
+                    number: rank as u32 * per_cta + index,
+                    trace,
                     not_before: (at, Stall::Selected),
                     since: at,
                     registers,
@@ -96,7 +104,7 @@ impl Simulation<'_> {
                     self.end(warp, at);
                 }
             }
-            self.sms[sm as usize].placed += per_cta as u32;
+            self.sms[sm as usize].placed += per_cta;
         }
     }
 
@@ -104,10 +112,11 @@ impl Simulation<'_> {
     pub(super) fn end(&mut self, warp: u32, at: u64) {
         self.outcome.cycles = self.outcome.cycles.max(at);
         let Warp { cluster: slot, rank, partition, .. } = self.warps[warp as usize];
-        let partitions = self.arch.capability.partitions_per_sm;
+        let partitions = self.gpu.partitions();
         let sm = &mut self.sms[(partition / partitions) as usize];
         sm.partitions[(partition % partitions) as usize].warps.retain(|&other| other != warp);
         self.spare.push(warp);
+        self.warps[warp as usize].trace = WarpTrace::default();
         let cluster = self.clusters[slot as usize].as_mut().expect("it runs");
         cluster.left[rank as usize] -= 1;
         if cluster.left[rank as usize] > 0 {

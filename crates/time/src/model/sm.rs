@@ -3,15 +3,20 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use warpwright_arch::instructions::Pipe;
 use warpwright_arch::timing::Timing;
 
 use super::memory::Port;
 use crate::stall::Stall;
+use crate::trace::WarpTrace;
 
 /// A cycle that does not come.
 pub(super) const NEVER: u64 = u64::MAX;
 /// Pipes of a partition, by their order in [`Pipe::ALL`](warpwright_arch::instructions::Pipe::ALL).
 pub(super) const PIPES: usize = warpwright_arch::instructions::Pipe::ALL.len();
+
+/// Accesses of shared memory that a partition has in flight at most (assumed).
+const QUEUE: usize = 8;
 
 /// A partition of an SM.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub(super) struct Partition {
     pub(super) warps: Vec<u32>,
     /// The cycle from which on each pipe is free.
     pub(super) pipes: [u64; PIPES],
+    /// The ends of its last accesses of shared memory, the oldest first.
+    accesses: VecDeque<u64>,
     /// The cycle from which on its tensor core is free.
     pub(super) tensor_free: u64,
     /// The cycle from which on it may issue.
@@ -49,11 +56,23 @@ pub(super) struct Sm {
     pub(super) tensor_queue_free: u64,
 }
 
+impl Partition {
+    /// An access of shared memory takes so many cycles of the partition, from a cycle on.
+    pub(super) fn enqueue(&mut self, start: u64, cycles: u64) {
+        let end = self.accesses.back().copied().unwrap_or(0).max(start) + cycles;
+        self.accesses.pop_front();
+        self.accesses.push_back(end);
+        let lsu = &mut self.pipes[Pipe::Lsu as usize];
+        *lsu = (*lsu).max(self.accesses[0]);
+    }
+}
+
 impl Sm {
     pub(super) fn new(index: usize, partitions: u32, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
         let partition = || Partition {
             warps: Vec::new(),
             pipes: [0; PIPES],
+            accesses: VecDeque::from([0; QUEUE]),
             tensor_free: 0,
             free_at: 0,
             wakes_at: NEVER,
@@ -69,6 +88,15 @@ impl Sm {
             tma_free: 0,
             tensor_queue_free: 0,
         }
+    }
+}
+
+impl Sm {
+    /// An access takes cycles of the load/store unit. Returns the first.
+    pub(super) fn load_store(&mut self, now: u64, cycles: u64) -> u64 {
+        let start = self.load_store_free.max(now);
+        self.load_store_free = start + cycles;
+        start
     }
 }
 
@@ -114,8 +142,18 @@ pub(super) struct Warp {
     pub(super) rank: u32,
     /// Its partition, among those of all SMs.
     pub(super) partition: u32,
-    /// Its trace in the cluster's.
-    pub(super) trace: u32,
+    /// Its number in the cluster.
+    pub(super) number: u32,
+    /// Its trace, as far as it is known.
+    pub(super) trace: WarpTrace,
+    /// The operation that the emulator executes when this warp can issue it.
+    pub(super) ordered: Option<u32>,
+    /// The next operation is that one.
+    pub(super) comes_to_ordered: bool,
+    /// Turns in a row in which it has changed nothing.
+    pub(super) idle_turns: u32,
+    /// Its trace is complete.
+    pub(super) is_complete: bool,
     /// The record after its run's details.
     pub(super) cursor: usize,
     /// The details of its run.
@@ -141,6 +179,8 @@ pub(super) struct Warp {
     pub(super) lane_copies: Groups,
     pub(super) bulk_copies: Groups,
     pub(super) multiplications: Groups,
+    /// The cycle from which on its stores to global memory do not delay a fence.
+    pub(super) stored: u64,
     /// The end of its last load or store of tensor memory.
     pub(super) tensor_memory: u64,
 }
