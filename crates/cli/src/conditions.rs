@@ -6,6 +6,9 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 use warpwright_runtime::{Device, Reading, cublas};
 
+/// The error of most predictions: the 90th percentile of docs/results/2026-11-28-time-h200.md.
+pub(crate) const ERROR_ESTIMATE: f64 = 0.26;
+
 /// What is timed: the GPU, or the emulator, whose times say nothing about the GPU's.
 pub(crate) fn timed_product(device: &Device) -> String {
     let properties = device.properties();
@@ -13,6 +16,29 @@ pub(crate) fn timed_product(device: &Device) -> String {
         true => format!("emulator of {}, on this host", properties.product),
         false => properties.product.clone(),
     }
+}
+
+/// The GPU whose times are measured, or predicted.
+pub(crate) fn predicted_product(device: &Device) -> String {
+    let properties = device.properties();
+    if properties.is_emulated {
+        format!("{}, predicted", properties.product)
+    } else {
+        properties.product.clone()
+    }
+}
+
+/// What the reader of predicted times must know.
+pub(crate) fn predicted_times(device: &Device) -> Option<String> {
+    let properties = device.properties();
+    properties.is_emulated.then(|| {
+        format!(
+            "These times are predicted, with caches empty at the start; nine of ten are within {:.0} % of {}'s (docs/timing.md). \
+             `--device cuda:0` times a GPU.",
+            100.0 * ERROR_ESTIMATE,
+            properties.product
+        )
+    })
 }
 
 /// What the reader of an emulator's times must know.

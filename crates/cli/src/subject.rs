@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_harness::Entry;
-use warpwright_runtime::{Counters, Device, LaunchRecord, Prediction};
+use warpwright_runtime::{Assumption, Counters, Device, LaunchRecord, Prediction};
 
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
@@ -91,6 +91,18 @@ impl<'a> Subject<'a> {
         traced_ctas: u32,
     ) -> Result<Vec<Prediction>> {
         let device = limit.apply(Device::named(device)?.traced(traced_ctas)?)?;
+        self.launch(&device, || drop(device.take_predictions()))?;
+        Ok(device.take_predictions())
+    }
+
+    /// The same, on a GPU with changes.
+    pub(crate) fn time_assuming(
+        &self,
+        device: &str,
+        limit: &LimitOption,
+        assumptions: &[Assumption],
+    ) -> Result<Vec<Prediction>> {
+        let device = limit.apply(Device::named(device)?.timed()?.assuming(assumptions)?)?;
         self.launch(&device, || drop(device.take_predictions()))?;
         Ok(device.take_predictions())
     }

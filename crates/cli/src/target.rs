@@ -76,6 +76,12 @@ impl DeviceOptions {
         if self.device.is_empty() { "auto" } else { &self.device }
     }
 
+    /// Opens the device; an emulated one predicts the times of the GPU.
+    pub(crate) fn open_timed(&self) -> Result<Device> {
+        let device = self.open()?;
+        if device.properties().is_emulated { Ok(device.timed()?) } else { Ok(device) }
+    }
+
     /// Opens the device.
     pub(crate) fn open(&self) -> Result<Device> {
         let device = Device::with_schedule(self.name(), self.schedule);

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_runtime::{Prediction, SourceFiles, Stall};
+use warpwright_runtime::{Assumption, Prediction, SourceFiles, Stall};
 
+use crate::conditions::ERROR_ESTIMATE;
 use crate::kernel::KernelChoice;
 use crate::number;
 use crate::output::Output;
@@ -27,14 +28,21 @@ pub(crate) struct Time {
     /// Number of source lines in the table, the most costly first.
     #[arg(long, global = true, default_value_t = 12, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
     lines: usize,
+    /// Predict again with a change: `hbm=2x`, `l2=2x`, `tensor=2x`, `no-bank-conflicts`, `device=emu:b200`, or an
+    /// option of the kernel such as `stages=5`. May be repeated; each change is tried by itself.
+    #[arg(long, global = true, value_name = "CHANGE")]
+    what_if: Vec<String>,
     #[command(flatten)]
     limit: LimitOption,
     #[command(subcommand)]
     choice: Option<KernelChoice>,
 }
 
-/// The error that is stated with a prediction: the 90th percentile of docs/results/2026-11-28-time-h200.md.
-const ERROR_ESTIMATE: f64 = 0.26;
+/// A change, and the predicted time with it.
+struct WhatIf {
+    change: String,
+    microseconds: f64,
+}
 
 /// Warp cycles at a line of the source.
 struct Line {
@@ -95,16 +103,42 @@ impl Time {
         progress.step("timing");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
         let predictions = subject.time(&emulator, &self.limit, 0).with_context(|| name.clone())?;
+        let mut changed = Vec::new();
+        for change in &self.what_if {
+            progress.step(change);
+            let microseconds =
+                self.with(change, &subject, &emulator).with_context(|| format!("--what-if {change}"))?;
+            changed.push(WhatIf { change: change.clone(), microseconds });
+        }
         drop(progress);
-        output.json(|| as_json(&name, &emulator, &predictions));
+        output.json(|| as_json(&name, &emulator, &predictions, &changed));
         output.text(|| {
             let mut files = sources::files();
             let total: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
             let title = format!("{name} on {emulator}: {}, predicted", duration(total));
+            let title = std::iter::once(title).chain(changed.iter().map(|what_if| what_if.text(total)));
+            let title = title.collect::<Vec<_>>().join("\n");
             let parts = predictions.iter().map(|prediction| self.text(prediction, &mut files));
             std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
         });
         Ok(())
+    }
+
+    /// The predicted time with a change, in microseconds.
+    fn with(&self, change: &str, subject: &Subject<'_>, device: &str) -> Result<f64> {
+        let sum = |predictions: Vec<Prediction>| predictions.iter().map(|one| one.microseconds).sum();
+        if let Some(device) = change.strip_prefix("device=") {
+            return subject.time(device, &self.limit, 0).map(sum);
+        }
+        if let (Subject::Kernel(choice), Some((option, value))) = (subject, change.split_once('='))
+            && choice.workload.flags().split_whitespace().any(|flag| flag.strip_prefix("--") == Some(option))
+        {
+            let mut choice = (*choice).clone();
+            choice.workload.set(option, value)?;
+            return Subject::Kernel(&choice).time(device, &self.limit, 0).map(sum);
+        }
+        let assumption: Assumption = change.parse().map_err(Error::msg)?;
+        subject.time_assuming(device, &self.limit, &[assumption]).map(sum)
     }
 
     fn text(&self, prediction: &Prediction, files: &mut SourceFiles) -> String {
@@ -158,6 +192,13 @@ impl Time {
     }
 }
 
+impl WhatIf {
+    fn text(&self, unchanged: f64) -> String {
+        let change = 100.0 * (self.microseconds / unchanged - 1.0);
+        format!("  with {:<22} {} ({change:+.1} %)", self.change, duration(self.microseconds))
+    }
+}
+
 /// A time with its unit.
 fn duration(microseconds: f64) -> String {
     if microseconds < 1000.0 {
@@ -172,7 +213,7 @@ fn rate(bytes: u64, microseconds: f64) -> String {
     format!("{:.1} MB at {:.2} TB/s", bytes as f64 / 1e6, bytes as f64 / microseconds / 1e6)
 }
 
-fn as_json(name: &str, device: &str, predictions: &[Prediction]) -> Value {
+fn as_json(name: &str, device: &str, predictions: &[Prediction], changed: &[WhatIf]) -> Value {
     let microseconds: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
     let cycles: u64 = predictions.iter().map(|prediction| prediction.cycles).sum();
     json!({
@@ -182,6 +223,7 @@ fn as_json(name: &str, device: &str, predictions: &[Prediction]) -> Value {
         "microseconds": microseconds,
         "cycles": cycles,
         "error_estimate": ERROR_ESTIMATE,
+        "what_if": changed.iter().map(|one| json!({"change": one.change, "microseconds": one.microseconds})).collect::<Vec<_>>(),
         "launches": predictions,
     })
 }

@@ -10,7 +10,7 @@ use warpwright_harness::{Candidate, Prepared};
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing;
-use crate::conditions::{emulated_times, timed_product};
+use crate::conditions::{predicted_product, predicted_times};
 use crate::interrupt;
 use crate::kernel::{self, KernelChoice};
 use crate::number;
@@ -48,7 +48,7 @@ struct Timed {
 impl Tune {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let choice = &self.choice;
-        let device = self.device.open()?;
+        let device = self.device.open_timed()?;
         let failed = |error| Error::from_boxed(error).context(format!("{choice:?} on {}", device.name()));
         let Some(search) = choice.workload.search(&choice.setup(&device)) else {
             bail!("{} has a single configuration, which needs no search", choice.name());
@@ -84,7 +84,7 @@ impl Tune {
             let verified = kernel::verify(winner.candidate.prepared.as_mut());
             verified.with_context(|| format!("{choice:?} on {}", device.name()))?;
             let (index, seconds) = (winner.index, winner.seconds);
-            // An emulator's times say nothing about the GPU's.
+            // Only what was measured is kept.
             file = if emulated { None } else { search.keep(index, seconds).map_err(failed)? };
         }
         let work = choice.workload.work();
@@ -98,7 +98,7 @@ impl Tune {
                 "kernel": choice.name(),
                 "options": choice.flags(),
                 "device": device.name(),
-                "product": timed_product(&device),
+                "product": predicted_product(&device),
                 "is_emulated": emulated,
                 "kept_in": file.as_ref().map(|file| file.display().to_string()),
                 "finalists": all.iter().map(entry).collect::<Vec<_>>(),
@@ -106,7 +106,7 @@ impl Tune {
             })
         });
         output.text(|| {
-            let mut lines = vec![format!("{choice:?} on {}", timed_product(&device))];
+            let mut lines = vec![format!("{choice:?} on {}", predicted_product(&device))];
             let line = |timed: &Timed| {
                 format!(
                     "{:>10.1} us {:>8.1} TFLOP/s  {}",
@@ -124,7 +124,7 @@ impl Tune {
                 }
                 Some(file) => format!("kept in {}: {}", file.display(), all[0].candidate.name),
                 None if emulated => {
-                    format!("{} Nothing is kept.", emulated_times(&device).unwrap_or_default())
+                    format!("{} Nothing is kept.", predicted_times(&device).unwrap_or_default())
                 }
                 None => format!("not kept: pass the fastest as flags: {}", all[0].candidate.name),
             });

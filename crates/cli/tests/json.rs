@@ -120,7 +120,7 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("check", "check wrong.json --seeds 0", 1),
         ("check --explain", "check --explain race", 0),
         ("report", "report right.json", 0),
-        ("time", "time right.json", 0),
+        ("time", "time right.json --what-if hbm=2x", 0),
         ("trace", "trace right.json --perfetto trace.json", 0),
         ("roofline", "roofline right.json", 0),
         ("layout", "layout (2,3):(3,1)", 0),

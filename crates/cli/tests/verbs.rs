@@ -200,7 +200,7 @@ fn a_list_keeps_what_its_figures_were_measured_with() {
         4,
         "the day and the versions, what the times are of, then a line for each: {text}"
     );
-    assert!(text.contains("times of the emulator on this host"), "{text}");
+    assert!(text.contains("These times are predicted"), "{text}");
 }
 
 #[test]
@@ -227,6 +227,26 @@ fn a_layout_is_drawn_and_bad_ones_are_refused() {
 }
 
 #[test]
+fn a_time_is_predicted_again_with_each_change() {
+    let stream = ["time", "copy", "--length", "4194304", "--type", "f32"];
+    let what_if = |changes: &[&str]| {
+        let flags = changes.iter().flat_map(|change| ["--what-if", *change]);
+        json(&stream.into_iter().chain(flags).collect::<Vec<_>>())
+    };
+    let report = what_if(&["hbm=2x", "device=emu:a100", "length=8388608"]);
+    let changed = report["what_if"].as_array().expect("a list");
+    let part = |index: usize| {
+        let microseconds = |of: &Value| of["microseconds"].as_f64().expect("a time");
+        microseconds(&changed[index]) / microseconds(&report)
+    };
+    assert!((0.4..0.9).contains(&part(0)), "{report}");
+    assert!((1.5..4.0).contains(&part(1)) && (1.5..2.1).contains(&part(2)), "{report}");
+    let refused = warpwright(&["time", "copy", "--length", "1000", "--what-if", "dram=2x"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("`hbm=2x`"), "{message}");
+}
+
+#[test]
 fn a_ladder_counts_every_step() {
     let report = json(&["ladder", "transpose-ladder", "--m", "64", "--n", "64"]);
     assert_eq!(report["status"], "ok", "{report}");
@@ -237,7 +257,11 @@ fn a_ladder_counts_every_step() {
     let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().expect("a name")).collect();
     assert_eq!(names, ["naive", "shared", "padded", "swizzled", "blocks"]);
     assert!(steps.iter().all(|step| step["counted"]["warp_instructions"].as_u64() > Some(0)), "{report}");
-    assert!(steps.iter().all(|step| step["time"].is_null()), "an emulator has no times: {report}");
+    let microseconds = |step: &Value| step["time"]["median_seconds"].as_f64().expect("a time") * 1e6;
+    assert!(steps.iter().all(|step| (1.0..10.0).contains(&microseconds(step))), "predicted: {report}");
+    assert!(steps.iter().all(|step| step["part_of_rival"].is_f64()), "a copy is predicted, too: {report}");
+    let counted = json(&["ladder", "transpose-ladder", "--m", "64", "--n", "64", "--untimed"]);
+    assert!(counted["steps"][0]["time"].is_null(), "{counted}");
     assert_eq!(steps[2]["shared_bytes"], 32 * 33 * 4);
     let counted =
         |name: &str| steps.iter().map(|step| step["counted"][name].as_u64().expect("a count") > 0).collect();
@@ -263,15 +287,17 @@ fn copies_and_sorts_have_ladders() {
     // the same.
     assert_eq!(counted("global_requests"), [4096, 2048, 1024, 512, 256], "{report}");
     assert_eq!(counted("global_sectors"), [4096; 5], "{report}");
-    let given = json(&["ladder", "copy", "--type", "f32"]);
+    let given = json(&["ladder", "copy", "--type", "f32", "--untimed"]);
     assert!(given["options"].as_str().is_some_and(|options| options.contains("--type f32 ")), "{given}");
 
     let report = json(&["ladder", "sort-ladder", "--length", "1000"]);
     let names: Vec<_> = report["steps"].as_array().expect("steps").iter().map(|step| &step["step"]).collect();
     assert_eq!(names, ["bitonic", "merge", "radix"], "{report}");
-    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sort-ladder"]).stdout).into_owned();
+    let text =
+        String::from_utf8_lossy(&warpwright(&["ladder", "sort-ladder", "--untimed"]).stdout).into_owned();
     assert!(text.contains("Gkey/s") && text.contains("occupancy"), "{text}");
-    let text = String::from_utf8_lossy(&warpwright(&["ladder", "sgemm-ladder"]).stdout).into_owned();
+    let text =
+        String::from_utf8_lossy(&warpwright(&["ladder", "sgemm-ladder", "--untimed"]).stdout).into_owned();
     assert!(text.contains("GFLOP/s"), "{text}");
 }
 
@@ -336,7 +362,7 @@ fn records_have_the_emulator_s_counts() {
         let file = format!("{}/../../docs/results/{record}.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
         let kept: Value = serde_json::from_str(&text).expect("JSON");
-        let now = json(&["ladder", ladder, "--device", "emu:h200"]);
+        let now = json(&["ladder", ladder, "--untimed", "--device", "emu:h200"]);
         let (kept, now) = (kept["steps"].as_array().expect("steps"), now["steps"].as_array().expect("steps"));
         assert_eq!(kept.len(), now.len(), "{ladder}");
         for (kept, now) in kept.iter().zip(now) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::{Limit, available_host_bytes};
-use warpwright_time::Prediction;
+use warpwright_time::{Assumption, Prediction};
 
 use crate::backend::{Backend, Observation, Predecessor, Printer};
 use crate::capture::expect_no_capture;
@@ -87,7 +87,8 @@ impl Device {
     }
 
     /// The same device with a model of time: how long each launch takes on the GPU, and what its warps
-    /// wait for. [`take_predictions`](Self::take_predictions) returns the predictions.
+    /// wait for. [`take_predictions`](Self::take_predictions) returns the predictions, and the time between two
+    /// [events](crate::Event::since) is the predicted time of the stream's launches, copies and fills between them.
     ///
     /// ```
     /// # use warpwright_runtime::{Device, Launch};
@@ -96,9 +97,13 @@ impl Device {
     /// let add = device.load_ptx(ptx)?.function("add")?;
     /// let x = device.buffer_from(&[1.0f32; 128])?;
     /// let mut sum = device.uninitialized::<f32>(128)?;
-    /// add.launch(&device.stream()?, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    /// let stream = device.stream()?;
+    /// let start = stream.record()?;
+    /// add.launch(&stream, Launch::new(1, 128), (&x, &x, &mut sum, 128u32))?;
+    /// let elapsed = stream.record()?.since(&start)?;
     /// let time = &device.take_predictions()[0];
     /// assert!(time.microseconds > 1.0 && time.microseconds < 5.0);
+    /// assert!((elapsed.as_secs_f64() * 1e6 - time.microseconds).abs() < 0.01);
     /// # Ok::<(), warpwright_runtime::Error>(())
     /// ```
     ///
@@ -115,6 +120,15 @@ impl Device {
     /// As of [`timed`](Self::timed).
     pub fn traced(self, ctas: u32) -> Result<Self> {
         self.observed(|device| Error::NotTimed { device }, |on| on.time_launches(ctas))
+    }
+
+    /// The same device, whose [predictions](Self::timed) assume changes of the GPU: what if device memory were
+    /// twice as fast?
+    ///
+    /// # Errors
+    /// The device is a GPU.
+    pub fn assuming(self, assumptions: &[Assumption]) -> Result<Self> {
+        self.observed(|device| Error::NotTimed { device }, |on| on.assume(assumptions))
     }
 
     /// The predictions of the launches since the previous call, in their order. Empty unless the device is

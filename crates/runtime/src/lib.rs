@@ -76,4 +76,4 @@ pub use warpwright_count::{
     CopyCounts, Counters, Counts, InstructionCounts, LineCounts, SectorCounts, SharedCounts, Unit, Work,
 };
 pub use warpwright_emulator::{Limit, Schedule, Source};
-pub use warpwright_time::{Prediction, Slice, Stall, TimedInstruction, Track};
+pub use warpwright_time::{Assumption, Prediction, Slice, Stall, TimedInstruction, Track};

@@ -7,7 +7,7 @@ use clap::{Command, FromArgMatches, Subcommand};
 use serde_json::json;
 
 use super::{Bench, Measured};
-use crate::conditions::{Setting, emulated_times};
+use crate::conditions::{Setting, predicted_times};
 use crate::file;
 use crate::interrupt;
 use crate::kernel::KernelChoice;
@@ -17,10 +17,10 @@ use crate::output::Output;
 pub(super) fn run(bench: &Bench, file: &Path, output: Output) -> Result<()> {
     let text = file::text(file)?;
     let choices = choices(&text).with_context(|| file.display().to_string())?;
-    let device = bench.device.open()?;
+    let device = bench.device.open_timed()?;
     let setting = Setting::of(&device, bench.vs.as_deref());
     output.text(|| setting.as_text());
-    if let Some(note) = emulated_times(&device) {
+    if let Some(note) = predicted_times(&device) {
         output.text(|| note);
     }
     let mut all = Vec::new();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use warpwright_harness::{Prepared, Work};
 use warpwright_runtime::Device;
 
-use crate::conditions::{Conditions, Setting, emulated_times, timed_product};
+use crate::conditions::{Conditions, Setting, predicted_product, predicted_times};
 use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::Output;
@@ -139,7 +139,7 @@ impl Bench {
             What::Launch => launch::run(&self.device.open()?, output),
             What::List(file) => list::run(self, file, output),
             What::Kernel(choice) => {
-                let device = self.device.open()?;
+                let device = self.device.open_timed()?;
                 let setting = Setting::of(&device, self.vs.as_deref());
                 let measured = self.measure(choice, &device, output)?;
                 output.json(|| {
@@ -159,7 +159,7 @@ impl Bench {
         let failed = || format!("{choice:?} on {}", device.name());
         let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let stream = device.stream()?;
-        // An emulator's times do not vary enough to be worth several batches.
+        // A prediction does not vary.
         let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
         progress.step("preparing");
         let mut prepared = vec![(choice.name(), choice.prepare(device).with_context(failed)?)];
@@ -210,7 +210,7 @@ impl Measured {
             "kernel": self.choice.name(),
             "options": self.choice.flags(),
             "device": device.name(),
-            "product": timed_product(device),
+            "product": predicted_product(device),
             "is_emulated": device.properties().is_emulated,
             "checked": self.is_checked,
             "operations": self.work.operations,
@@ -221,19 +221,14 @@ impl Measured {
     }
 
     fn as_text(&self, device: &Device, setting: &Setting) -> String {
-        let on = format!("{} ({})", device.name(), timed_product(device));
+        let on = format!("{} ({})", device.name(), predicted_product(device));
         let mut lines = self.explanation.iter().cloned().collect::<Vec<_>>();
         lines.push(format!("{:?} on {on}", self.choice));
-        let is_emulated = device.properties().is_emulated;
-        lines.extend(self.timed.iter().map(|timed| match is_emulated {
-            // Rates of the emulator say nothing of the kernel.
-            true => format!("{:<12} {:>12.3} ms", timed.name, timed.timing.median() * 1e3),
-            false => as_text(timed, &self.work),
-        }));
+        lines.extend(self.timed.iter().map(|timed| as_text(timed, &self.work)));
         if let (Some(ratio), [ours, theirs]) = (self.ratio(), self.timed.as_slice()) {
             lines.push(format!("{} is {ratio:.3} times as fast as {}", ours.name, theirs.name));
         }
-        lines.extend(emulated_times(device));
+        lines.extend(predicted_times(device));
         if let Some(conditions) = self.conditions.as_text() {
             lines.push(format!("{}; {conditions}", setting.as_text()));
         }

@@ -99,7 +99,9 @@ pub(crate) fn time(
 ) -> Result<Timings> {
     let Batches { count, rest, as_graph } = batches.into();
     let most = if as_graph { MOST_GRAPH_LAUNCHES } else { MOST_LAUNCHES };
-    let emulated = device.properties().is_emulated;
+    if device.properties().is_emulated {
+        return predict(kernels, stream);
+    }
     let mut launches = Vec::new();
     let mut firsts = Vec::new();
     for kernel in kernels.iter_mut() {
@@ -109,12 +111,12 @@ pub(crate) fn time(
         let first = batch(*kernel, stream, 1, as_graph)?;
         firsts.push(first);
         // The second launch has no loading to do, so it tells how many make a batch.
-        let one = if emulated { first } else { batch(*kernel, stream, 1, as_graph)?.min(first) };
+        let one = batch(*kernel, stream, 1, as_graph)?.min(first);
         let fitting = BATCH.as_secs_f64() / one.max(Duration::from_nanos(500)).as_secs_f64();
-        launches.push(if emulated { 1 } else { fitting.ceil().clamp(1.0, f64::from(most)) as u32 });
+        launches.push(fitting.ceil().clamp(1.0, f64::from(most)) as u32);
     }
     let mut warm = Duration::ZERO;
-    while !emulated && warm < WARM_UP && !interrupt::is_requested() {
+    while warm < WARM_UP && !interrupt::is_requested() {
         for (kernel, &launches) in kernels.iter_mut().zip(&launches) {
             warm += batch(*kernel, stream, launches, as_graph)?;
         }
@@ -144,6 +146,18 @@ pub(crate) fn time(
     Ok(Timings { kernels: kernels.collect(), conditions: Conditions { before, after } })
 }
 
+/// The predicted time of one launch of each kernel, on a device that is timed.
+fn predict(kernels: &mut [&mut dyn Prepared], stream: &Stream) -> Result<Timings> {
+    let mut timings = Vec::new();
+    for kernel in kernels {
+        if interrupt::is_requested() {
+            break;
+        }
+        timings.push(Timing::new(vec![batch(*kernel, stream, 1, false)?.as_secs_f64()], 1));
+    }
+    Ok(Timings { kernels: timings, conditions: Conditions::default() })
+}
+
 /// What the device runs at while it does a batch of the first kernel, which nobody times: an idle
 /// GPU's clocks would say nothing.
 fn reading_under_load(
@@ -152,9 +166,6 @@ fn reading_under_load(
     device: &Device,
     stream: &Stream,
 ) -> Result<Reading> {
-    if device.properties().is_emulated {
-        return Ok(Reading::default());
-    }
     if let Some(kernel) = kernels.first_mut() {
         for _ in 0..launches {
             kernel.launch(stream).map_err(anyhow::Error::from_boxed)?;

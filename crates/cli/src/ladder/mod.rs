@@ -1,7 +1,7 @@
 //! `warpwright ladder`: the steps from a kernel's first form to its fastest, as a table.
 //!
 //! Each step is timed on the device in turns with the rival, and its result checked; instructions
-//! are counted on the emulator, in a launch small enough for it. An emulated device has no times.
+//! are counted on the emulator, in a launch small enough for it. The times of an emulated device are predicted.
 
 mod count;
 
@@ -12,7 +12,7 @@ use warpwright_harness::{Entry, Ladder as Steps, Measure, Prepared, Resources, W
 use warpwright_runtime::{Device, Stream};
 
 use crate::bench::timing::{self, Timing};
-use crate::conditions::{Conditions, Setting, timed_product};
+use crate::conditions::{Conditions, Setting, predicted_product};
 use crate::interrupt;
 use crate::kernel::{self, KernelChoice};
 use crate::number;
@@ -28,6 +28,9 @@ pub(crate) struct Ladder {
     /// Number of timed batches per step, whose median is reported.
     #[arg(long, global = true, default_value_t = 7, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=u64::from(u32::MAX)))]
     batches: u32,
+    /// Count only: neither time nor predict.
+    #[arg(long, global = true)]
+    untimed: bool,
     #[command(subcommand)]
     choice: KernelChoice,
 }
@@ -36,7 +39,7 @@ pub(crate) struct Ladder {
 struct Rung {
     step: &'static str,
     work: Work,
-    /// Its time and the rival's in the same minute; none where the device is emulated.
+    /// Its time and the rival's in the same minute.
     times: Option<Times>,
     resources: Resources,
     counted: Counted,
@@ -72,7 +75,7 @@ impl Ladder {
         let name = workload.name();
         let ladder = workload.ladder().ok_or_else(|| anyhow!("{name} has no ladder; {}", with_ladders()))?;
         let choice = &self.choice.with_defaults(ladder.defaults)?;
-        let device = self.device.open()?;
+        let device = self.device.open_timed()?;
         let stream = device.stream()?;
         let setting = Setting::of(&device, ladder.baseline);
         let progress = output.progress(&format!("{name} on {}", device.name()));
@@ -89,16 +92,15 @@ impl Ladder {
             rungs.push(rung.with_context(|| format!("{choice:?} on {}", device.name()))?);
         }
         drop(progress);
-        let emulated = if device.properties().is_emulated { ", emulated: not timed" } else { "" };
-        let product = &device.properties().product;
-        let title = format!("{name} {} on {product}{emulated}", choice.workload.flags_without(ladder.option));
+        let product = predicted_product(&device);
+        let title = format!("{name} {} on {product}", choice.workload.flags_without(ladder.option));
         let record = json!({
             "status": if interrupt::is_requested() { "interrupted" } else { "ok" },
             "run": setting.as_json(),
             "kernel": name,
             "options": choice.workload.flags_without(ladder.option),
             "device": device.name(),
-            "product": timed_product(&device),
+            "product": predicted_product(&device),
             "is_emulated": device.properties().is_emulated,
             "rival": ladder.baseline,
             "counted_on": ladder.counted_on,
@@ -129,19 +131,25 @@ impl Ladder {
         stream: &Stream,
     ) -> Result<Rung> {
         let counted = Counted::of(choice, ladder)?;
-        if device.properties().is_emulated {
+        if self.untimed {
             let Counted { work, resources, .. } = counted;
             return Ok(Rung { step, work, times: None, resources, counted });
         }
         let mut ours = choice.prepare(device)?;
         let launches = kernel::launches(ours.as_mut(), stream)?;
-        let mut theirs = ladder.baseline.map(|baseline| choice.baseline(baseline, device)).transpose()?;
+        // An emulator has the driver's copies and fills, and no cuBLAS.
+        let is_emulated = device.properties().is_emulated;
+        let baseline = ladder.baseline.filter(|&baseline| !is_emulated || baseline == "copy");
+        let mut theirs = baseline.map(|baseline| choice.baseline(baseline, device)).transpose()?;
         let mut kernels: Vec<&mut dyn Prepared> = vec![ours.as_mut()];
         if let Some(theirs) = &mut theirs {
             kernels.push(theirs.as_mut());
         }
         let timings = timing::time(&mut kernels, device, stream, self.batches as usize)?;
-        kernel::verify(ours.as_mut())?;
+        // The small launch that was counted is verified, and the host's reference of a large one takes minutes.
+        if !is_emulated {
+            kernel::verify(ours.as_mut())?;
+        }
         let (conditions, mut timings) = (timings.conditions, timings.kernels.into_iter());
         let times = timings.next().map(|ours| Times { ours, theirs: timings.next(), conditions });
         let (work, resources) = (choice.workload.work(), count::resources(&launches)?);

@@ -17,7 +17,7 @@ use clap::Args;
 use serde_json::json;
 
 use self::session::{Figure, Probe, Session};
-use crate::conditions::{Conditions, Setting, emulated_times, timed_product};
+use crate::conditions::{Conditions, Setting, predicted_product, predicted_times};
 use crate::interrupt;
 use crate::output::Output;
 use crate::target::DeviceOptions;
@@ -49,7 +49,7 @@ fn probes() -> Vec<Box<dyn Probe>> {
 
 impl ProbeCommand {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
-        let device = self.device.open()?;
+        let device = self.device.open_timed()?;
         let mut chosen = probes();
         if let Some(text) = &self.only {
             chosen.retain(|probe| probe.family().contains(text) || probe.name().contains(text));
@@ -78,14 +78,14 @@ impl ProbeCommand {
                 "status": "ok",
                 "run": setting.as_json(),
                 "device": device.name(),
-                "product": timed_product(device),
+                "product": predicted_product(device),
                 "is_emulated": device.properties().is_emulated,
                 "conditions": conditions.as_json(),
                 "figures": figures.iter().map(Figure::as_json).collect::<Vec<_>>(),
             })
         });
         output.text(|| {
-            let mut lines = vec![format!("{} ({})", device.name(), timed_product(device))];
+            let mut lines = vec![format!("{} ({})", device.name(), predicted_product(device))];
             let mut family = "";
             for figure in &figures {
                 if figure.family != family {
@@ -94,7 +94,7 @@ impl ProbeCommand {
                 }
                 lines.push(format!("  {figure}"));
             }
-            lines.extend(emulated_times(device));
+            lines.extend(predicted_times(device));
             let clocks = conditions.as_text().map(|text| format!("; {text}")).unwrap_or_default();
             lines.push(format!("{}{clocks}", setting.as_text()));
             lines.join("\n")

@@ -63,8 +63,10 @@ and.b32 %lane, %thread, 31;
     st.shared.b32 [%offset_of_word], %address;
     bar.sync 0;";
 
-/// The ways of bank conflicts, and the bytes from one lane's address to the next's.
-const CONFLICTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The steps that are repeated with conflicts.
+const CONFLICTING: [&str; 3] = ["ld.shared.b32", "atom.shared.add.u32", "red.shared.add.u32"];
+/// The ways of bank conflicts: words from one lane's address to the next's.
+const CONFLICTS: [u32; 7] = [0, 1, 2, 4, 8, 16, 32];
 
 /// A name, a class, and the step, of any number of warps.
 const BARRIER_STEPS: &[(&str, Class, &str)] = &[
@@ -138,25 +140,27 @@ fn shared_steps() -> Vec<Steps> {
     all
 }
 
-/// Loads of one warp with so many lanes at each bank.
+/// Accesses with so many lanes at each bank, or all at one address (0 ways).
 fn conflict_steps() -> Vec<Steps> {
-    let step = |ways: u32| Steps {
-        inputs: Inputs::Shared { stride: 4 * ways },
-        registers: 1,
-        setup: "bar.sync 0;".to_owned(),
-        shared_bytes: SHARED_BYTES,
-        ..Steps::new(
-            SHARED,
-            &format!("ld.shared.b32 conflict {ways} ways"),
-            Class::Load,
-            "ld.volatile.shared.b32 $0, [$0];",
-        )
-    };
-    let both = |step: Steps| {
-        let [few, _] = step.interval();
-        [few, step]
-    };
-    CONFLICTS.into_iter().map(step).flat_map(both).collect()
+    let mut all = Vec::new();
+    for &(name, class, is_dependent, _, step) in
+        SHARED_STEPS.iter().filter(|row| CONFLICTING.contains(&row.0))
+    {
+        for ways in CONFLICTS {
+            let lanes = if ways == 0 { "one address".to_owned() } else { format!("{ways} ways") };
+            let step = Steps {
+                inputs: Inputs::Shared { stride: 4 * ways },
+                registers: 5,
+                setup: "bar.sync 0;".to_owned(),
+                shared_bytes: SHARED_BYTES,
+                ..Steps::new(SHARED, &format!("{name} conflict {lanes}"), class, step)
+            };
+            let [few, _] = step.interval();
+            all.push(few);
+            all.extend(is_dependent.then_some(step));
+        }
+    }
+    all
 }
 
 fn barrier_steps() -> Vec<Steps> {

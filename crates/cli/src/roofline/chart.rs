@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpwright_arch::{Bound, Roof};
 
-use super::{Place, is_memory, is_of, shown, shown_time};
+use super::{Place, Time, is_memory, is_of, shown, shown_time};
 
 const LEFT: f64 = 70.0;
 const TOP: f64 = 56.0;
@@ -16,7 +16,7 @@ const LINE: f64 = 15.0;
 const LETTER: f64 = 7.0;
 /// What colors and signs mean.
 const LEGEND: &str = "Blue: roofs of what the kernel uses. Gray: roofs of other units. \
-                      Ring: the most that the roofs allow. Dot: measured.";
+                      Ring: the most that the roofs allow. Dot: measured or predicted.";
 /// Powers of ten along x: operations per byte.
 const X: (f64, f64) = (-2.0, 4.0);
 /// Powers of ten along y: operations per second.
@@ -37,7 +37,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The picture as an SVG document that reads well on light and dark ground.
-pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
+pub(super) fn svg(title: &str, place: &Place, time: Option<Time>, roofs: &[Roof]) -> String {
     let mut arithmetic: Vec<_> = roofs.iter().filter(|roof| !is_memory(roof.bound)).collect();
     arithmetic.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
     // Room for the roofs' names at the right, and for the title above.
@@ -105,7 +105,7 @@ pub(super) fn svg(title: &str, place: &Place, measured: Option<f64>, roofs: &[Ro
         -(HEIGHT / (Y.1 - Y.0)).atan2(WIDTH / (X.1 - X.0)).to_degrees(),
         shown(Bound::DeviceMemory, memory)
     );
-    kernel(&mut svg, place, measured);
+    kernel(&mut svg, place, time);
     svg.push_str("</svg>\n");
     svg
 }
@@ -147,16 +147,16 @@ fn grid(svg: &mut String) {
     }
 }
 
-/// The kernel: the most the roofs allow it, and what was measured. One without operations of these
+/// The kernel: the most the roofs allow it, and its time. One without operations of these
 /// roofs has no place in the picture, which says so.
-fn kernel(svg: &mut String, place: &Place, measured: Option<f64>) {
+fn kernel(svg: &mut String, place: &Place, time: Option<Time>) {
     if place.all_operations() == 0 {
-        let measured =
-            measured.map_or(String::new(), |seconds| format!("; measured: {}", shown_time(seconds)));
+        let taken =
+            time.map_or(String::new(), |time| format!("; {}: {}", time.word(), shown_time(time.seconds)));
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#c5543a\">no floating-point or tensor operations: at least {} \
-             for {} bytes of device memory{measured}</text>",
+             for {} bytes of device memory{taken}</text>",
             LEFT + 12.0,
             TOP + HEIGHT - 12.0,
             shown_time(place.seconds),
@@ -175,12 +175,13 @@ fn kernel(svg: &mut String, place: &Place, measured: Option<f64>) {
          <title>the most that the roofs allow</title></circle>",
         TOP + HEIGHT
     );
-    if let Some(seconds) = measured {
-        let y = y_of(operations / seconds);
+    if let Some(time) = time {
+        let y = y_of(operations / time.seconds);
         let _ = writeln!(
             svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#c5543a\"><title>measured: {}</title></circle>",
-            shown_time(seconds)
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#c5543a\"><title>{}: {}</title></circle>",
+            time.word(),
+            shown_time(time.seconds)
         );
     }
 }
@@ -191,8 +192,9 @@ mod tests {
 
     use super::*;
 
-    fn drawn(place: &Place, measured: Option<f64>) -> String {
-        svg("a < b", place, measured, &Arch::named("h200").expect("in the table").roofs())
+    fn drawn(place: &Place, seconds: Option<f64>) -> String {
+        let time = seconds.map(|seconds| Time { seconds, is_predicted: false });
+        svg("a < b", place, time, &Arch::named("h200").expect("in the table").roofs())
     }
 
     #[test]

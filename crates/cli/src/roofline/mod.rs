@@ -1,7 +1,7 @@
 //! `warpwright roofline`: how far a kernel could go, from what it does.
 //!
 //! Operations and bytes are counted on the emulator; the roofs are the GPU's, as measured where
-//! they were. On a GPU the kernel is timed as well.
+//! they were. On a GPU the kernel is timed as well; otherwise its time is predicted.
 
 mod chart;
 
@@ -60,6 +60,19 @@ struct Place {
     seconds: f64,
     /// What takes the longest.
     limit: Bound,
+}
+
+/// The time of one launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Time {
+    seconds: f64,
+    is_predicted: bool,
+}
+
+impl Time {
+    fn word(self) -> &'static str {
+        if self.is_predicted { "predicted" } else { "measured" }
+    }
 }
 
 /// The roof of a unit's operations; integers and special functions have none here.
@@ -154,21 +167,23 @@ impl Roofline {
             subject.count(&format!("emu:{}", arch.name), &self.limit).with_context(|| name.clone())?;
         let place = Place::of(&counted, &roofs);
         progress.step("timing");
-        let measured = self.seconds(&device)?;
+        let time = self.time(&subject, &device)?;
         drop(progress);
         if let Some(file) = &self.svg {
             let title = format!("{name} on {}", arch.product);
-            file::write(file, chart::svg(&title, &place, measured, &roofs))?;
+            file::write(file, chart::svg(&title, &place, time, &roofs))?;
         }
-        output.json(|| as_json(&name, arch, &place, measured, &roofs));
-        output.text(|| as_text(&name, arch, &place, measured, &roofs));
+        output.json(|| as_json(&name, arch, &place, time, &roofs));
+        output.text(|| as_text(&name, arch, &place, time, &roofs));
         Ok(())
     }
 
-    /// How long the kernel takes on a GPU; on the emulator time says nothing.
-    fn seconds(&self, device: &Device) -> Result<Option<f64>> {
+    /// The time that the kernel takes on a GPU: predicted if the GPU is emulated.
+    fn time(&self, subject: &Subject<'_>, device: &Device) -> Result<Option<Time>> {
         if device.properties().is_emulated {
-            return Ok(None);
+            let launches = subject.time(device.name(), &self.limit, 0)?;
+            let microseconds: f64 = launches.iter().map(|launch| launch.microseconds).sum();
+            return Ok(Some(Time { seconds: microseconds / 1e6, is_predicted: true }));
         }
         let Some(choice) = &self.choice else {
             bail!(
@@ -178,7 +193,8 @@ impl Roofline {
         let mut prepared = choice.prepare(device)?;
         let timings = timing::time(&mut [prepared.as_mut()], device, &device.stream()?, BATCHES)?;
         kernel::verify(prepared.as_mut())?;
-        Ok(timings.kernels.first().map(timing::Timing::median))
+        let measured = timings.kernels.first().map(timing::Timing::median);
+        Ok(measured.map(|seconds| Time { seconds, is_predicted: false }))
     }
 }
 
@@ -218,7 +234,7 @@ fn speed(place: &Place, seconds: f64) -> String {
     }
 }
 
-fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> String {
+fn as_text(name: &str, arch: &Arch, place: &Place, time: Option<Time>, roofs: &[Roof]) -> String {
     let mut lines = vec![format!("{name} under the roofs of {}", arch.product)];
     for (bound, count) in &place.operations {
         lines.push(format!("operations    {:>16} {}", count, bound.name()));
@@ -254,11 +270,13 @@ fn as_text(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         place.limit.name(),
         shown_time(place.seconds)
     ));
-    if let Some(seconds) = measured {
+    if let Some(time @ Time { seconds, is_predicted }) = time {
         // A roof is the best that was measured, so what is faster is the new roof.
-        let beyond = if seconds < place.seconds { ", faster than anything measured before" } else { "" };
+        let is_beyond = seconds < place.seconds && !is_predicted;
+        let beyond = if is_beyond { ", faster than anything measured before" } else { "" };
         lines.push(format!(
-            "measured {}: {}, {:.1} % of that{beyond}",
+            "{} {}: {}, {:.1} % of that{beyond}",
+            time.word(),
             speed(place, seconds),
             shown_time(seconds),
             100.0 * (place.seconds / seconds).min(1.0)
@@ -277,7 +295,7 @@ fn is_of(roof: &Roof, place: &Place) -> bool {
     is_memory(roof.bound) || place.operations.iter().any(|(bound, _)| *bound == roof.bound)
 }
 
-fn as_json(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs: &[Roof]) -> Value {
+fn as_json(name: &str, arch: &Arch, place: &Place, time: Option<Time>, roofs: &[Roof]) -> Value {
     let roof = |roof: &Roof| {
         json!({
             "bound": roof.bound.name(),
@@ -299,7 +317,8 @@ fn as_json(name: &str, arch: &Arch, place: &Place, measured: Option<f64>, roofs:
         "operations_per_byte": place.intensity(),
         "least_seconds": place.seconds,
         "limited_by": place.limit.name(),
-        "measured_seconds": measured,
+        "measured_seconds": time.filter(|time| !time.is_predicted).map(|time| time.seconds),
+        "predicted_seconds": time.filter(|time| time.is_predicted).map(|time| time.seconds),
         "roofs": roofs.iter().map(roof).collect::<Vec<_>>(),
     })
 }
@@ -355,12 +374,16 @@ mod tests {
         let roofs = arch.roofs();
         let mut place = place(vec![(Bound::F32, 1000)], 1 << 20);
         place.seconds = 2e-6;
-        let told = |seconds| as_text("k", arch, &place, Some(seconds), &roofs);
+        let timed =
+            |seconds, is_predicted| as_text("k", arch, &place, Some(Time { seconds, is_predicted }), &roofs);
+        let told = |seconds| timed(seconds, false);
         assert!(told(4e-6).ends_with("50.0 % of that"), "{}", told(4e-6));
         assert!(
             told(1e-6).ends_with("100.0 % of that, faster than anything measured before"),
             "{}",
             told(1e-6)
         );
+        let predicted = timed(1e-6, true);
+        assert!(predicted.contains("\npredicted ") && predicted.ends_with("100.0 % of that"), "{predicted}");
     }
 }

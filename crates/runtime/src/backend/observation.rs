@@ -3,7 +3,7 @@
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::Limit;
-use warpwright_time::Prediction;
+use warpwright_time::{Assumption, Prediction};
 
 /// What the checkers assume of the predecessor that a launch may overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub(crate) trait Observation: Send + Sync {
     /// Turns on the prediction of times, with the timelines of this many CTAs.
     fn time_launches(&self, traced_ctas: u32);
     /// The predictions of the launches since the previous call, in their order.
+    /// Predictions assume changes of the GPU.
+    fn assume(&self, assumptions: &[Assumption]);
+
     fn take_predictions(&self) -> Vec<Prediction>;
     /// Sets how much each launch may execute.
     fn limit_launches(&self, limit: Limit);

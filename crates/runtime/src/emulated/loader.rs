@@ -93,7 +93,9 @@ impl LoadedKernel for EmulatedKernel {
         let checks_observe = checks.as_ref().map(|checks| checks as &dyn LaunchObserver);
         let counting_observes = counting.as_ref().map(|counting| counting as &dyn LaunchObserver);
         let timing = machine.timed.load(Ordering::Relaxed).then(|| {
-            LaunchTiming::new(&info, emulator.arch()).tracing(machine.traced_ctas.load(Ordering::Relaxed))
+            LaunchTiming::new(&info, emulator.arch())
+                .tracing(machine.traced_ctas.load(Ordering::Relaxed))
+                .assuming(&machine.assumptions())
         });
         let timing_observes = timing.as_ref().map(|timing| timing as &dyn LaunchObserver);
         let observers: Vec<_> =
@@ -113,7 +115,9 @@ impl LoadedKernel for EmulatedKernel {
             machine.keep(counting.counters());
         }
         if let Some(timing) = timing {
-            machine.predictions().push(timing.prediction());
+            let prediction = timing.prediction();
+            machine.clocks().advance(stream, prediction.microseconds);
+            machine.predictions().push(prediction);
         }
         expect_none(findings)?;
         Ok(LaunchCounts {

@@ -1,6 +1,7 @@
 //! The emulator as a device. Every call completes before it returns, so streams and events hold
 //! only times.
 
+mod clocks;
 mod loader;
 mod memory;
 mod observation;
@@ -9,17 +10,17 @@ mod streams;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
 
 use warpwright_arch::Arch;
 use warpwright_check::{Finding, HostChecks, PreviousLaunch};
 use warpwright_count::Counters;
 use warpwright_emulator::{Emulator, Limit, Schedule, SharedRegion, Source, StartError};
-use warpwright_time::Prediction;
+use warpwright_time::{Assumption, Prediction};
 
 use crate::backend::{Backend, Call, Handle, Printer};
 use crate::error::{Error, Result};
 use crate::properties::DeviceProperties;
+use clocks::Clocks;
 
 /// An emulated GPU on `threads` host threads; 0 is one per core.
 pub(crate) fn open(arch: &'static Arch, schedule: Schedule, threads: usize) -> Result<Backend> {
@@ -39,7 +40,7 @@ fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
         name: properties.name.clone(),
         schedule,
         next_handle: AtomicUsize::new(1),
-        events: Mutex::default(),
+        clocks: Mutex::default(),
         shared: Mutex::default(),
         adopted: Mutex::default(),
         checked: AtomicBool::new(false),
@@ -48,6 +49,7 @@ fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
         counters: Mutex::default(),
         timed: AtomicBool::new(false),
         traced_ctas: AtomicU32::new(0),
+        assumptions: Mutex::default(),
         predictions: Mutex::default(),
         remarks: Mutex::default(),
         printer: Mutex::default(),
@@ -92,8 +94,7 @@ struct Machine {
     name: String,
     schedule: Schedule,
     next_handle: AtomicUsize,
-    /// The time when each event was last recorded.
-    events: Mutex<HashMap<usize, Option<Instant>>>,
+    clocks: Mutex<Clocks>,
     /// Its memory that other devices access.
     shared: Mutex<SharedRegions>,
     /// Memory of the host, by its address.
@@ -109,6 +110,8 @@ struct Machine {
     timed: AtomicBool,
     /// CTAs whose timelines are recorded.
     traced_ctas: AtomicU32,
+    /// Changes of the GPU that predictions assume.
+    assumptions: Mutex<Vec<Assumption>>,
     predictions: Mutex<Vec<Prediction>>,
     /// The remarks of the checkers.
     remarks: Mutex<Vec<Finding>>,

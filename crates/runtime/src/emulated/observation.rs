@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use warpwright_check::Finding;
 use warpwright_count::Counters;
 use warpwright_emulator::Limit;
-use warpwright_time::Prediction;
+use warpwright_time::{Assumption, Prediction};
 
 use super::Machine;
 use crate::backend::{Observation, Predecessor, Printer};
@@ -44,6 +44,10 @@ impl Observation for Machine {
         self.timed.store(true, Ordering::Relaxed);
     }
 
+    fn assume(&self, assumptions: &[Assumption]) {
+        assumptions.clone_into(&mut self.assumptions());
+    }
+
     fn take_predictions(&self) -> Vec<Prediction> {
         std::mem::take(&mut self.predictions())
     }
@@ -52,6 +56,10 @@ impl Observation for Machine {
 impl Machine {
     pub(super) fn predictions(&self) -> MutexGuard<'_, Vec<Prediction>> {
         self.predictions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn assumptions(&self) -> MutexGuard<'_, Vec<Assumption>> {
+        self.assumptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn counters(&self) -> MutexGuard<'_, Vec<Counters>> {

@@ -1,12 +1,13 @@
 //! The streams and events of an emulated device.
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpwright_check::{Elements, Transfer};
 
+use super::clocks::Clocks;
 use super::{Machine, expect_none, source};
 use crate::backend::{Call, Handle, Streams};
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ impl Streams for Machine {
 
     fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()> {
         self.settle(stream);
+        self.clocks().wait(stream, event);
         self.note(|host| host.event_awaited(stream.0, event.0));
         Ok(())
     }
@@ -52,12 +54,14 @@ impl Streams for Machine {
     fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()> {
         self.settle(stream);
         self.result(self.write().fill(to.address(), byte, to.bytes as usize))?;
+        self.time_transfer(stream, 0, to.bytes);
         self.check_transfer(stream, Transfer::Fill(*to), call)
     }
 
     fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()> {
         self.settle(stream);
         self.result(self.write().copy(from.address(), to.address(), from.bytes as usize))?;
+        self.time_transfer(stream, from.bytes, to.bytes);
         self.check_transfer(stream, Transfer::Copy { to: *to, from: *from }, call)
     }
 
@@ -93,18 +97,18 @@ impl Streams for Machine {
 
     fn create_event(&self) -> Result<Handle> {
         let event = self.new_handle();
-        self.events().insert(event.0, None);
+        self.clocks().create(event);
         Ok(event)
     }
 
     fn destroy_event(&self, event: Handle) {
-        self.events().remove(&event.0);
+        self.clocks().destroy(event);
         self.note(|host| host.event_dropped(event.0));
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Result<()> {
         self.settle(stream);
-        self.events().insert(event.0, Some(Instant::now()));
+        self.clocks().record(event, stream);
         self.note(|host| host.event_recorded(event.0, stream.0));
         Ok(())
     }
@@ -119,10 +123,8 @@ impl Streams for Machine {
     }
 
     fn elapsed(&self, start: Handle, end: Handle) -> Result<Duration> {
-        let events = self.events();
-        let time = |event: Handle| events.get(&event.0).copied().flatten().ok_or(Error::EventNotReached);
-        let elapsed = time(end)?.saturating_duration_since(time(start)?);
-        drop(events);
+        let is_predicted = self.timed.load(Ordering::Relaxed);
+        let elapsed = self.clocks().elapsed(start, end, is_predicted).ok_or(Error::EventNotReached)?;
         // The driver measures only between events that are reached.
         self.synchronize_event(start).and_then(|()| self.synchronize_event(end)).map(|()| elapsed)
     }
@@ -135,7 +137,15 @@ impl Machine {
         expect_none(findings.unwrap_or_default())
     }
 
-    fn events(&self) -> MutexGuard<'_, HashMap<usize, Option<Instant>>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn clocks(&self) -> MutexGuard<'_, Clocks> {
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream moves bytes of device memory, if the device is timed.
+    fn time_transfer(&self, stream: Handle, read: u64, written: u64) {
+        if self.timed.load(Ordering::Relaxed) {
+            let microseconds = warpwright_time::transfer_microseconds(self.read().arch(), read, written);
+            self.clocks().advance(stream, microseconds);
+        }
     }
 }

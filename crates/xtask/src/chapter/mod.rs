@@ -141,7 +141,16 @@ fn recounted(mut record: Record) -> Result<Record> {
     let workload = record.workload_of_run()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "warpwright-cli", "--", "ladder", workload.name()]);
+    command.args([
+        "run",
+        "--quiet",
+        "--package",
+        "warpwright-cli",
+        "--",
+        "ladder",
+        "--untimed",
+        workload.name(),
+    ]);
     command.args(workload.flags_without(record.ladder.option).split_whitespace());
     let counted =
         command.args(["--device", "emu:h200", "--json"]).output().context("cargo does not start")?;
