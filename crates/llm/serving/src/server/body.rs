@@ -7,14 +7,14 @@ use axum::http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::App;
 use super::encode::Client;
 use super::error::ApiError;
 
 /// Reads a body and begins its answer, on a thread where a long text delays no other request. As many as there are
-/// cores work at once; others wait.
+/// cores work at once, of which half are for large bodies; others wait.
 pub(super) async fn begin<T: Send + 'static>(
     app: &Arc<App>,
     body: Body,
@@ -24,18 +24,30 @@ pub(super) async fn begin<T: Send + 'static>(
     let client = Client::default();
     // Dropped with this future when the client leaves.
     let _waiting = client.waiting();
-    let Ok(worker) = app.workers.clone().acquire_owned().await else {
-        unreachable!("the semaphore is never closed")
-    };
+    // Grammars and prompts of large bodies take seconds: they leave workers to the others.
+    let large = if bytes.len() > UNCOUNTED { Some(permit(&app.large).await) } else { None };
+    let worker = permit(&app.workers).await;
+    // The work of others alone is waited for: they end.
+    let values = room_for_values(&bytes, app)?;
+    let values = permits(&app.value_memory, values).await;
     let app = app.clone();
     let work = move || {
-        let (_worker, _memory) = (worker, memory);
+        let _held = (large, worker, memory, values);
         begin(app, &parse(&bytes)?, &client)
     };
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         let message = "The server failed on this request. This is a defect of the server: please report it.";
         Err(ApiError::status(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message))
     })
+}
+
+async fn permits(semaphore: &Arc<Semaphore>, number: u32) -> OwnedSemaphorePermit {
+    let permits = semaphore.clone().acquire_many_owned(number).await;
+    permits.unwrap_or_else(|_| unreachable!("the semaphore is never closed"))
+}
+
+async fn permit(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    permits(semaphore, 1).await
 }
 
 /// Bytes of a body that count for no bound but its own: connections bound how many bodies there are.
@@ -78,6 +90,52 @@ async fn collect(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphor
         bytes.extend_from_slice(&data);
     }
     Ok((bytes, memory))
+}
+
+/// Bytes that the values of a body may take for each byte that it may have. Numbers take 36, and texts hardly more than in
+/// the body, but a list in a list takes 150.
+const VALUE_BYTES: usize = 6;
+
+/// The KiB that the values of a body take in memory, if that is no more than they may.
+fn room_for_values(body: &[u8], app: &App) -> Result<u32, ApiError> {
+    let limits = &app.limits;
+    let most = (VALUE_BYTES * limits.body_bytes.max(UNCOUNTED)).min(limits.all_body_bytes);
+    let bytes = value_bytes(body);
+    match u32::try_from(bytes >> 10) {
+        Ok(room) if bytes <= most => Ok(room),
+        _ => {
+            let message = format!(
+                "The body has too many values: they take {bytes} bytes of memory, and may take {most}."
+            );
+            Err(ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message))
+        }
+    }
+}
+
+/// About the bytes that the values of a JSON text take in memory. Each is a place in a list or an object, and a list has
+/// places for four at least.
+fn value_bytes(json: &[u8]) -> usize {
+    const VALUE: usize = size_of::<Value>();
+    /// The least that the allocator gives.
+    const TEXT: usize = 32;
+    let mut bytes = json.iter();
+    let mut total = VALUE;
+    while let Some(byte) = bytes.next() {
+        total += match byte {
+            b',' => VALUE,
+            b'[' | b'{' => 4 * VALUE,
+            b'"' => {
+                while let Some(byte) = bytes.next().filter(|byte| **byte != b'"') {
+                    if *byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+                TEXT
+            }
+            _ => 0,
+        };
+    }
+    total
 }
 
 /// The JSON of a body.

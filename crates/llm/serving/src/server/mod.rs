@@ -40,7 +40,8 @@ use metrics::Metrics;
 pub struct Limits {
     /// The most bytes of a body.
     pub body_bytes: usize,
-    /// The most bytes of all bodies that are read or worked on, without the first 64 KiB of each.
+    /// The most bytes of all bodies that are read or worked on, without the first 64 KiB of each, and of the values of
+    /// their JSON that are worked on.
     pub all_body_bytes: usize,
     /// The time in which the head of a request has to arrive, and then its body.
     pub body_time: Duration,
@@ -92,8 +93,12 @@ struct App {
     longest_token: usize,
     /// Bodies that are worked on at once.
     workers: Arc<Semaphore>,
+    /// Large ones among them.
+    large: Arc<Semaphore>,
     /// Bytes that bodies may still take.
     body_memory: Arc<Semaphore>,
+    /// KiB that the values of their JSON may still take.
+    value_memory: Arc<Semaphore>,
     created: u64,
     /// Whether new requests are turned away.
     draining: watch::Sender<bool>,
@@ -139,11 +144,13 @@ impl Server {
         let vocabulary = service.limits().vocabulary;
         model.stops.retain(|stop| *stop < vocabulary);
         let longest = (0..vocabulary).map(|token| model.tokenizer.bytes(token).len()).max();
-        let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let workers = std::thread::available_parallelism().map_or(1, NonZero::get).max(2);
         let app = App {
             longest_token: longest.unwrap_or(1).max(1),
             workers: Arc::new(Semaphore::new(workers)),
+            large: Arc::new(Semaphore::new(workers / 2)),
             body_memory: Arc::new(Semaphore::new(limits.all_body_bytes.min(Semaphore::MAX_PERMITS))),
+            value_memory: Arc::new(Semaphore::new((limits.all_body_bytes >> 10).min(Semaphore::MAX_PERMITS))),
             grammars: Grammars::new(&model.tokenizer, vocabulary, &model.stops)?,
             metrics: Metrics::new(&model.name, &service),
             created: now(),

@@ -85,6 +85,28 @@ async fn bodies_have_a_size_together() {
     assert_eq!(client.post(PATH, &large).await.status, StatusCode::OK);
 }
 
+/// Small bodies of which values take a hundred times as much are refused before they are read.
+#[tokio::test]
+async fn values_of_bodies_have_a_size() {
+    let client = Client::new();
+    let of = |values: &str| format!(r#"{{"prompt": "the", "max_tokens": 1, "user": [{values}0]}}"#);
+    let nested = format!("{}{},", "[".repeat(100), "]".repeat(100));
+    for values in
+        ["0,".repeat(2_000_000), "[0],".repeat(400_000), "{},".repeat(400_000), nested.repeat(4_000)]
+    {
+        let reply = client.post(PATH, of(&values)).await;
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["code"]),
+            (StatusCode::PAYLOAD_TOO_LARGE, &json!("body_too_large"))
+        );
+    }
+    // Commas of texts are no values.
+    let text = format!(r#""{}\"[[","#, ",[{".repeat(2_000_000));
+    for values in [text, "0,".repeat(1_000_000)] {
+        assert_eq!(client.post(PATH, of(&values)).await.status, StatusCode::OK);
+    }
+}
+
 #[tokio::test]
 async fn a_head_has_a_time_and_connections_a_number() {
     for body_time in [Duration::from_millis(50), Limits::default().body_time] {
