@@ -10,6 +10,7 @@ use warpwright_llm_step::{Token, TokenMask};
 use crate::scheduler::Guide;
 
 /// Keeps an answer in a list of texts.
+#[derive(Clone)]
 pub(super) struct ChoiceGuide {
     texts: Arc<[String]>,
     environment: TokEnv,
@@ -55,6 +56,10 @@ impl Guide for ChoiceGuide {
             self.rest = narrow(&self.texts, self.rest.clone(), self.bytes, *byte);
             self.bytes += 1;
         }
+    }
+
+    fn another(&self) -> Box<dyn Guide> {
+        Box::new(self.clone())
     }
 }
 

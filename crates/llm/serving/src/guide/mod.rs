@@ -195,4 +195,13 @@ impl Guide for MatcherGuide {
         // An error stays in the matcher: `allowed` then ends the answer.
         drop(self.matcher.consume_token(token));
     }
+
+    fn another(&self) -> Box<dyn Guide> {
+        // Clones share the states of the lexer, which are most of its memory. One thread has all guides.
+        Box::new(MatcherGuide {
+            matcher: self.matcher.clone(),
+            vocabulary: self.vocabulary,
+            stops: self.stops.clone(),
+        })
+    }
 }

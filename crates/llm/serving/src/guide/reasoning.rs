@@ -30,4 +30,14 @@ impl Guide for AfterReasoning {
         }
         self.has_ended |= token == self.end;
     }
+
+    fn another(&self) -> Box<dyn Guide> {
+        Box::new(AfterReasoning {
+            guide: self.guide.another(),
+            end: self.end,
+            call: self.call,
+            free: self.free.clone(),
+            has_ended: self.has_ended,
+        })
+    }
 }

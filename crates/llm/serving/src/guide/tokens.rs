@@ -13,7 +13,7 @@ pub struct TokenGuide {
     /// The tokens that may be drawn, before what the answer forbids.
     allowed: Arc<TokenMask>,
     /// Rows of tokens that may not occur.
-    forbidden: Vec<Vec<Token>>,
+    forbidden: Arc<[Vec<Token>]>,
     /// The last tokens of the answer, as many as a row can need.
     recent: Vec<Token>,
 }
@@ -30,14 +30,14 @@ impl TokenGuide {
             Some(tokens) => TokenMask::from_tokens(vocabulary, tokens.iter().copied()),
             None => TokenMask::from_tokens(vocabulary, 0..vocabulary),
         };
-        TokenGuide { guide, allowed: Arc::new(allowed), forbidden, recent: Vec::new() }
+        TokenGuide { guide, allowed: Arc::new(allowed), forbidden: forbidden.into(), recent: Vec::new() }
     }
 }
 
 impl Guide for TokenGuide {
     fn allowed(&mut self) -> Arc<TokenMask> {
         let mut words = self.allowed.words().to_vec();
-        for row in &self.forbidden {
+        for row in self.forbidden.iter() {
             if let Some((last, before)) = row.split_last()
                 && self.recent.ends_with(before)
             {
@@ -60,5 +60,14 @@ impl Guide for TokenGuide {
         if let Some(guide) = &mut self.guide {
             guide.advance(token);
         }
+    }
+
+    fn another(&self) -> Box<dyn Guide> {
+        Box::new(TokenGuide {
+            guide: self.guide.as_ref().map(|guide| guide.another()),
+            allowed: self.allowed.clone(),
+            forbidden: self.forbidden.clone(),
+            recent: self.recent.clone(),
+        })
     }
 }

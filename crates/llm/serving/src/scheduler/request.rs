@@ -85,6 +85,9 @@ pub trait Guide: Send + std::fmt::Debug {
 
     /// A token that was allowed has been generated.
     fn advance(&mut self, token: Token);
+
+    /// The same for another answer, which goes its own way from here.
+    fn another(&self) -> Box<dyn Guide>;
 }
 
 /// Why a request cannot be accepted.

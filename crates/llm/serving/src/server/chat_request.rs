@@ -226,13 +226,21 @@ impl ChatFields {
             ToolChoice::Named(tool) => vec![tool],
         };
         let of_messages = |error: ApiError| error.or_at("messages");
+        let prompt =
+            encode(app, &prompt, false, app.service.limits().context, client).map_err(of_messages)?;
+        let length = prompt.len();
         let generate = Generate {
-            prompt: encode(app, &prompt, false, app.service.limits().context, client).map_err(of_messages)?,
+            prompts: vec![prompt],
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             log_probabilities: self.log_probabilities(app)?,
             prompt_log_probabilities: None,
             grammar,
-            parser: ParserOptions { starts_in_reasoning, reasoning: thinks, tools, form: form.clone() },
+            parser: ParserOptions {
+                starts_in_reasoning,
+                reasoning: thinks,
+                tools: tools.into(),
+                form: form.clone(),
+            },
             one_call,
         };
         if generate.max_tokens == Some(0) {
@@ -243,7 +251,7 @@ impl ChatFields {
                 message,
             ));
         }
-        Ok((generate.start(app, sampling).map_err(of_messages)?, generate.prompt.len()))
+        Ok((generate.start(app, sampling).map_err(of_messages)?, length))
     }
 }
 

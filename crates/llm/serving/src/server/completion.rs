@@ -35,6 +35,16 @@ enum Prompt {
     TokenLists(Vec<Vec<Token>>),
 }
 
+impl Prompt {
+    fn count(&self) -> usize {
+        match self {
+            Prompt::Text(_) | Prompt::Tokens(_) => 1,
+            Prompt::Texts(texts) => texts.len(),
+            Prompt::TokenLists(lists) => lists.len(),
+        }
+    }
+}
+
 /// The fields of a text to continue.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(super) struct CompletionFields {
@@ -127,27 +137,24 @@ impl Completion {
         app.check_alternatives("prompt_logprobs", fields.prompt_logprobs)?;
         let n = sampling.choices(app.limits.choices)?;
         fields.check(n)?;
-        let prompts = fields.prompts(&app, client)?;
-        let choices = prompts.len() * n;
+        let choices = fields.prompt.count() * n;
         if choices == 0 || choices > app.limits.choices {
             let most = app.limits.choices;
             let message = format!("The request wants {choices} answers, not 1 to {most}.");
             return Err(ApiError::invalid("prompt", message));
         }
+        let prompts = fields.prompts(&app, client)?;
         let echo = fields.echo.unwrap_or(false);
-        let mut answers = Vec::new();
-        for (_, tokens) in &prompts {
-            let generate = Generate {
-                prompt: tokens.clone(),
-                max_tokens: Some(fields.max_tokens.unwrap_or(DEFAULT_TOKENS)),
-                log_probabilities: fields.logprobs,
-                prompt_log_probabilities: fields.prompt_logprobs.or(fields.logprobs.filter(|_| echo)),
-                grammar: sampling.grammar()?,
-                parser: ParserOptions::default(),
-                one_call: false,
-            };
-            answers.extend(generate.start(&app, &sampling).map_err(|error| error.or_at("prompt"))?);
-        }
+        let generate = Generate {
+            prompts: prompts.iter().map(|(_, tokens)| tokens.clone()).collect(),
+            max_tokens: Some(fields.max_tokens.unwrap_or(DEFAULT_TOKENS)),
+            log_probabilities: fields.logprobs,
+            prompt_log_probabilities: fields.prompt_logprobs.or(fields.logprobs.filter(|_| echo)),
+            grammar: sampling.grammar()?,
+            parser: ParserOptions::default(),
+            one_call: false,
+        };
+        let answers = generate.start(&app, &sampling).map_err(|error| error.or_at("prompt"))?;
         let prompt = prompts.iter().map(|(_, tokens)| tokens.len()).sum();
         let completion = Completion {
             app,

@@ -71,11 +71,11 @@ pub(super) struct SamplingFields {
     pub(super) logit_bias: Option<BTreeMap<String, f32>>,
     /// The only tokens that the answer may have.
     allowed_token_ids: Option<Vec<Token>>,
-    /// Texts that the answer may not have, at most 64.
+    /// Texts that the answer may not have, at most 64 of 1,024 bytes.
     bad_words: Option<Vec<String>>,
-    /// Texts that end the answer, at most 16.
+    /// Texts that end the answer, at most 16 of 1,024 bytes.
     stop: Option<Stop>,
-    /// Tokens that end the answer.
+    /// Tokens that end the answer, at most 1,024.
     pub(super) stop_token_ids: Option<Vec<Token>>,
     /// Whether the stop string is part of the answer.
     include_stop_str_in_output: Option<bool>,
@@ -102,6 +102,9 @@ pub(super) struct SamplingFields {
 
 const MOST_STOPS: usize = 16;
 const MOST_BAD_WORDS: usize = 64;
+/// Bytes of such a text. Each token of an answer is compared with all of them.
+const LONGEST_TEXT: usize = 1024;
+const MOST_STOP_TOKENS: usize = 1024;
 
 impl SamplingFields {
     /// Whether the model is the one that is served, and options of a stream come with one.
@@ -160,11 +163,11 @@ impl SamplingFields {
             presence_penalty: between("presence_penalty", self.presence_penalty, 0.0, -2.0, 2.0)?,
             frequency_penalty: between("frequency_penalty", self.frequency_penalty, 0.0, -2.0, 2.0)?,
             repetition_penalty,
-            logit_bias: self.bias()?,
+            logit_bias: self.bias()?.into_iter().collect(),
         })
     }
 
-    fn bias(&self) -> Result<Vec<(Token, f32)>, ApiError> {
+    fn bias(&self) -> Result<BTreeMap<Token, f32>, ApiError> {
         let wrong = |message: String| ApiError::invalid("logit_bias", message);
         let bias = self.logit_bias.iter().flatten();
         bias.map(|(token, bias)| {
@@ -183,6 +186,10 @@ impl SamplingFields {
 
     /// Whether the tokens that the request names exist.
     pub(super) fn check_tokens(&self, app: &App) -> Result<(), ApiError> {
+        if self.stop_token_ids.as_ref().is_some_and(|tokens| tokens.len() > MOST_STOP_TOKENS) {
+            let message = format!("`stop_token_ids` are at most {MOST_STOP_TOKENS} tokens.");
+            return Err(ApiError::invalid("stop_token_ids", message));
+        }
         let vocabulary = app.service.limits().vocabulary;
         let of_bias = self.logit_bias.iter().flatten().filter_map(|(token, _)| token.parse().ok());
         let of_bias = of_bias.map(|token: Token| ("logit_bias", token));
@@ -209,8 +216,10 @@ impl SamplingFields {
             Some(Stop::One(stop)) => vec![stop],
             Some(Stop::Many(stops)) => stops,
         };
-        if stops.len() > MOST_STOPS || stops.iter().any(String::is_empty) {
-            let message = format!("`stop` is at most {MOST_STOPS} texts, none of them empty.");
+        if stops.len() > MOST_STOPS || stops.iter().any(|stop| stop.is_empty() || stop.len() > LONGEST_TEXT) {
+            let message = format!(
+                "`stop` is at most {MOST_STOPS} texts of at most {LONGEST_TEXT} bytes, none of them empty."
+            );
             return Err(ApiError::invalid("stop", message));
         }
         Ok(StopStrings::new(stops, self.include_stop_str_in_output.unwrap_or(false)))
@@ -231,8 +240,11 @@ impl SamplingFields {
             return Err(ApiError::invalid("allowed_token_ids", message));
         }
         let words = self.bad_words.as_deref().unwrap_or_default();
-        if words.len() > MOST_BAD_WORDS || words.iter().any(|word| word.trim().is_empty()) {
-            let message = format!("`bad_words` are at most {MOST_BAD_WORDS} texts, none of them empty.");
+        let is_wrong = |word: &String| word.trim().is_empty() || word.len() > LONGEST_TEXT;
+        if words.len() > MOST_BAD_WORDS || words.iter().any(is_wrong) {
+            let message = format!(
+                "`bad_words` are at most {MOST_BAD_WORDS} texts of at most {LONGEST_TEXT} bytes, none of them empty."
+            );
             return Err(ApiError::invalid("bad_words", message));
         }
         if allowed.is_none() && words.is_empty() {

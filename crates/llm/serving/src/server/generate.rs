@@ -10,12 +10,12 @@ use super::answer::{Answer, TextOptions};
 use super::error::ApiError;
 use super::fields::SamplingFields;
 use crate::guide::Grammar;
-use crate::scheduler::{Draw, Request};
+use crate::scheduler::{Draw, Guide, Request};
 use crate::text::ParserOptions;
 
-/// A prompt, and what is generated after it.
+/// Prompts, and what is generated after each of them.
 pub(super) struct Generate {
-    pub(super) prompt: Vec<Token>,
+    pub(super) prompts: Vec<Vec<Token>>,
     pub(super) max_tokens: Option<u32>,
     pub(super) log_probabilities: Option<u32>,
     pub(super) prompt_log_probabilities: Option<u32>,
@@ -27,9 +27,9 @@ pub(super) struct Generate {
 }
 
 impl Generate {
-    /// Begins `n` answers. The seed of each is one more than that of the answer before.
+    /// Begins `n` answers to each prompt. The seed of each is one more than that of the answer before. What costs time
+    /// is made once and shared by all answers.
     pub(super) fn start(&self, app: &Arc<App>, sampling: &SamplingFields) -> Result<Vec<Answer>, ApiError> {
-        let draw = sampling.draw(&app.model.defaults)?;
         let text = TextOptions {
             stops: sampling.stop_strings()?,
             parser: self.parser.clone(),
@@ -38,26 +38,39 @@ impl Generate {
             one_call: self.one_call,
         };
         sampling.check_tokens(app)?;
-        let max_tokens = self.max_tokens(app)?;
-        if sampling.min_tokens.is_some_and(|least| least > max_tokens) {
-            let message = format!("`min_tokens` is more than the answer may have: {max_tokens} tokens.");
-            return Err(ApiError::invalid("min_tokens", message));
-        }
         let choices = sampling.choices(app.limits.choices)?;
-        app.metrics.choices.observe(choices as f64);
-        (0..choices)
-            .map(|choice| {
-                let draw = Draw { seed: draw.seed.wrapping_add(choice as u64), ..draw.clone() };
-                Answer::start(app, self.request(app, sampling, draw, max_tokens)?, text.clone())
-            })
-            .collect()
+        let guide = self.guide(app, sampling)?;
+        let mut answers = Vec::new();
+        for prompt in &self.prompts {
+            let draw = sampling.draw(&app.model.defaults)?;
+            let max_tokens = self.max_tokens(app, prompt)?;
+            if sampling.min_tokens.is_some_and(|least| least > max_tokens) {
+                let message = format!("`min_tokens` is more than the answer may have: {max_tokens} tokens.");
+                return Err(ApiError::invalid("min_tokens", message));
+            }
+            app.metrics.choices.observe(choices as f64);
+            for choice in 0..choices {
+                let request = Request {
+                    prompt: prompt.clone(),
+                    max_tokens,
+                    min_tokens: sampling.min_tokens.unwrap_or(0),
+                    stop_tokens: self.stop_tokens(app, sampling),
+                    draw: Draw { seed: draw.seed.wrapping_add(choice as u64), ..draw.clone() },
+                    log_probabilities: self.log_probabilities,
+                    prompt_log_probabilities: self.prompt_log_probabilities,
+                    guide: guide.as_ref().map(|guide| guide.another()),
+                };
+                answers.push(Answer::start(app, request, text.clone())?);
+            }
+        }
+        Ok(answers)
     }
 
     /// The most tokens of an answer: those of the request, which have to fit into the context, or
     /// as many as the model's files recommend, or all that fit.
-    fn max_tokens(&self, app: &App) -> Result<u32, ApiError> {
+    fn max_tokens(&self, app: &App, prompt: &[Token]) -> Result<u32, ApiError> {
         let context = app.service.limits().context;
-        let prompt = u32::try_from(self.prompt.len()).unwrap_or(u32::MAX);
+        let prompt = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         let most = context.saturating_sub(prompt);
         match self.max_tokens {
             // A prompt that fills the context is refused by the scheduler.
@@ -73,31 +86,21 @@ impl Generate {
         }
     }
 
-    fn request(
-        &self,
-        app: &App,
-        sampling: &SamplingFields,
-        draw: Draw,
-        max_tokens: u32,
-    ) -> Result<Request, ApiError> {
-        let own = if sampling.ignore_eos.unwrap_or(false) { &[][..] } else { &app.model.stops };
-        let given = sampling.stop_token_ids.iter().flatten();
+    /// What the tokens of an answer are held to.
+    fn guide(&self, app: &App, sampling: &SamplingFields) -> Result<Option<Box<dyn Guide>>, ApiError> {
         // The grammar begins after the reasoning.
         let after_reasoning = self.parser.starts_in_reasoning;
         let guide = self.grammar.as_ref().map(|(field, grammar)| {
             app.grammars.guide(grammar, after_reasoning).map_err(|error| ApiError::grammar(field, &error))
         });
+        sampling.tokens(app, guide.transpose()?)
+    }
+
+    fn stop_tokens(&self, app: &App, sampling: &SamplingFields) -> Vec<Token> {
+        let own = if sampling.ignore_eos.unwrap_or(false) { &[][..] } else { &app.model.stops };
+        let given = sampling.stop_token_ids.iter().flatten();
         // What ends a grammar ends the answer, whatever else does.
-        let ends = if guide.is_some() { app.grammars.ends() } else { &[] };
-        Ok(Request {
-            prompt: self.prompt.clone(),
-            max_tokens,
-            min_tokens: sampling.min_tokens.unwrap_or(0),
-            stop_tokens: own.iter().chain(given).chain(ends).copied().collect(),
-            draw,
-            log_probabilities: self.log_probabilities,
-            prompt_log_probabilities: self.prompt_log_probabilities,
-            guide: sampling.tokens(app, guide.transpose()?)?,
-        })
+        let ends = if self.grammar.is_some() { app.grammars.ends() } else { &[] };
+        own.iter().chain(given).chain(ends).copied().collect()
     }
 }

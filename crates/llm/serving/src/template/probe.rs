@@ -144,7 +144,7 @@ fn is_read(form: &CallForm) -> bool {
     let text = format!("{open}{call}{more}{close}");
     let tools = vec![Tool { name: NAME.to_owned(), parameters: Value::Null }];
     let form = form.clone().into();
-    let mut parser = Parser::new(ParserOptions { tools, form, ..ParserOptions::default() });
+    let mut parser = Parser::new(ParserOptions { tools: tools.into(), form, ..ParserOptions::default() });
     let mut parts = parser.push(&text);
     parts.extend(parser.finish());
     let expected = [Part::Call(NAME.to_owned()), Part::Arguments(format!("{{\"{PARAMETER}\":7}}"))];

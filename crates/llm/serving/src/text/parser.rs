@@ -38,8 +38,8 @@ pub struct ParserOptions {
     pub starts_in_reasoning: bool,
     /// Whether reasoning is a part of its own. Otherwise it is content, with its tags.
     pub reasoning: bool,
-    /// The tools that may be called. With none, tool calls are content.
-    pub tools: Vec<Tool>,
+    /// The tools that may be called, which all answers of a request share. With none, tool calls are content.
+    pub tools: Arc<[Tool]>,
     /// How the model writes calls. Those in the form of Qwen's are found, too.
     pub form: Arc<CallForm>,
 }

@@ -163,7 +163,11 @@ impl Form {
     }
 
     fn options(&self, model: &Model) -> ParserOptions {
-        ParserOptions { tools: tools(), form: model.template.calls().clone(), ..ParserOptions::default() }
+        ParserOptions {
+            tools: tools().into(),
+            form: model.template.calls().clone(),
+            ..ParserOptions::default()
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers that a grammar allows, drawn at random.
 
 use serde_json::{Value, json};
-use warpwright_llm_serving::guide::{Grammar, Grammars, tool_calls};
+use warpwright_llm_serving::guide::{Grammar, Grammars, TokenGuide, tool_calls};
 use warpwright_llm_serving::model::Model;
 use warpwright_llm_serving::scheduler::Guide;
 use warpwright_llm_serving::text::{CallForm, Parser, ParserOptions, Part, Tool};
@@ -74,6 +74,37 @@ fn other_grammars_hold() {
     );
 }
 
+/// The answers of a request share what their grammar is compiled to, and each goes its own way.
+#[test]
+fn another_guide_goes_its_own_way() {
+    let grammars = grammars();
+    let schema =
+        json!({ "type": "object", "required": ["a"], "properties": { "a": { "enum": ["x", "y"] } } });
+    for grammar in [
+        Grammar::JsonSchema(schema),
+        Grammar::Regex("[ab]{9}".into()),
+        Grammar::Choice(vec!["yes".into(), "no".into(), "never".into()]),
+    ] {
+        for after_reasoning in [false, true] {
+            let guide = grammars.guide(&grammar, after_reasoning).unwrap();
+            let rows = vec![vec![Token::from(b'q')]];
+            let guide: Box<dyn Guide> =
+                Box::new(TokenGuide::new(Some(guide), CAPACITY.vocabulary, None, rows));
+            let expected = random_answer(&mut *guide.another(), 5, 100);
+            let mut other = guide.another();
+            let first = (0..CAPACITY.vocabulary).find(|token| other.allowed().allows(*token)).unwrap();
+            other.advance(first);
+            assert_eq!(random_answer(&mut *guide.another(), 5, 100), expected, "{grammar:?}");
+            // From the middle, too.
+            assert_eq!(
+                random_answer(&mut *other.another(), 7, 100),
+                random_answer(&mut *other, 7, 100),
+                "{grammar:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn required_tool_calls_parse() {
     let tool = Tool {
@@ -88,7 +119,8 @@ fn required_tool_calls_parse() {
         let mut guide = grammars.guide(&grammar, false).unwrap();
         let (text, ended) = random_answer(&mut *guide, seed, 2000);
         let tools = vec![tool.clone()];
-        let mut parser = Parser::new(ParserOptions { tools, reasoning: true, ..ParserOptions::default() });
+        let mut parser =
+            Parser::new(ParserOptions { tools: tools.into(), reasoning: true, ..ParserOptions::default() });
         let mut parts = parser.push(&text);
         parts.extend(parser.finish());
         assert!(

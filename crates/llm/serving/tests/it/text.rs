@@ -85,7 +85,7 @@ fn answers_are_split_into_their_parts() {
     let thinks = ParserOptions {
         starts_in_reasoning: true,
         reasoning: true,
-        tools: tools(),
+        tools: tools().into(),
         ..ParserOptions::default()
     };
     let answers = ParserOptions { starts_in_reasoning: false, ..thinks.clone() };
@@ -130,7 +130,7 @@ fn calls_are_found_where_models_leave_tags_out() {
     let thinks = ParserOptions {
         starts_in_reasoning: true,
         reasoning: true,
-        tools: tools(),
+        tools: tools().into(),
         ..ParserOptions::default()
     };
     let answers = ParserOptions { starts_in_reasoning: false, ..thinks.clone() };
@@ -181,7 +181,7 @@ fn an_answer_that_is_cut_shows_no_tag() {
     let thinks = ParserOptions {
         starts_in_reasoning: true,
         reasoning: true,
-        tools: tools(),
+        tools: tools().into(),
         ..ParserOptions::default()
     };
     let text = format!("Hm.\n</think>\n\nI look. {CALL}\n{CALL}");
@@ -199,7 +199,7 @@ fn an_answer_that_is_cut_shows_no_tag() {
 
 #[test]
 fn arguments_come_in_pieces() {
-    let options = ParserOptions { tools: tools(), ..ParserOptions::default() };
+    let options = ParserOptions { tools: tools().into(), ..ParserOptions::default() };
     let json = r#"<tool_call>{"name": "weather", "arguments": {"city": "Ulm and Bonn"}}</tool_call>"#;
     for text in [&CALL.replace("Ulm", "Ulm and Bonn"), json] {
         let mut parser = Parser::new(options.clone());

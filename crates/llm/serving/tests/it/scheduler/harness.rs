@@ -135,4 +135,8 @@ impl Guide for Parity {
         assert_eq!(token % 2, self.offset % 2, "a token that was not allowed");
         self.offset += 1;
     }
+
+    fn another(&self) -> Box<dyn Guide> {
+        Box::new(Parity { ..*self })
+    }
 }
