@@ -168,14 +168,15 @@ function edit(view) {
     view.actions.querySelectorAll("button")[1]?.focus();
   };
   if (message.role === "assistant") {
-    return view.edit("Save", text => {
+    return view.edit("Save", async text => {
+      if (await isBusy()) return;
       message.content = text;
       save(shown);
       done();
     }, done);
   }
-  view.edit("Send", text => {
-    if (isBusy()) return;
+  view.edit("Send", async text => {
+    if (await isBusy()) return;
     withdraw(view);
     push(shown, { role: "user", content: text });
     answer(shown);
@@ -184,8 +185,8 @@ function edit(view) {
 }
 
 // Answers again: a message that failed, or an answer in the place of one.
-function retry(view) {
-  if (isBusy()) return;
+async function retry(view) {
+  if (await isBusy()) return;
   const { role, content, attempt } = view.message;
   const kept = role === "assistant" ? shown.messages.slice(shown.messages.indexOf(view.message)) : [];
   withdraw(view);
@@ -193,9 +194,12 @@ function retry(view) {
   answer(shown, role === "user" ? 0 : (attempt ?? 0) + 1, kept);
 }
 
-function isBusy() {
-  if (!running.has(shown)) return false;
-  say("An answer is being written. Stop it first.");
+// Whether an answer to the conversation is being written, here or in another tab.
+async function isBusy() {
+  const isHere = running.has(shown);
+  // Another key may have begun an answer meanwhile.
+  if (!isHere && !(await store.isHeld(shown))) return running.has(shown);
+  say(isHere ? "An answer is being written. Stop it first." : "An answer is being written in another tab.");
   return true;
 }
 
@@ -224,20 +228,8 @@ async function answer(conversation, attempt = 0, kept = []) {
   drawComposer();
   toEnd();
   const times = { begin: performance.now(), saved: performance.now() };
-  const bound = conversation.settings.max_tokens ? Infinity : (model?.chat_defaults?.max_tokens ?? Infinity);
   try {
-    for await (const chunk of api.answer(body, controller.signal)) {
-      take(message, chunk, times);
-      if (conversation === shown && views.at(-1)?.message === message) views.at(-1).updateSoon();
-      if (message.tokens >= bound) {
-        message.reason = "length";
-        break;
-      }
-      if (performance.now() - times.saved > 2000) {
-        times.saved = performance.now();
-        save(conversation);
-      }
-    }
+    await store.hold(conversation, controller.signal, () => receive(conversation, message, api.answer(body, controller.signal), times));
     controller.abort();
     message.note = summary(message, times);
   } catch (error) {
@@ -249,6 +241,22 @@ async function answer(conversation, attempt = 0, kept = []) {
   save(conversation);
   drawList();
   if (conversation === shown) finish();
+}
+
+async function receive(conversation, message, chunks, times) {
+  const bound = conversation.settings.max_tokens ? Infinity : (model?.chat_defaults?.max_tokens ?? Infinity);
+  for await (const chunk of chunks) {
+    take(message, chunk, times);
+    if (conversation === shown && views.at(-1)?.message === message) views.at(-1).updateSoon();
+    if (message.tokens >= bound) {
+      message.reason = "length";
+      return;
+    }
+    if (performance.now() - times.saved > 2000) {
+      times.saved = performance.now();
+      save(conversation);
+    }
+  }
 }
 
 // An error stays where it happened, and the conversation goes on.
@@ -310,9 +318,9 @@ function stop() {
   running.get(shown)?.abort();
 }
 
-function submit() {
+async function submit() {
+  if (!input.value.trim() || (await isBusy())) return;
   const content = input.value;
-  if (!content.trim() || isBusy()) return;
   input.value = "";
   grow();
   push(shown, { role: "user", content });
@@ -373,7 +381,7 @@ at("#key").addEventListener("click", async () => {
 addEventListener("pagehide", () => {
   for (const conversation of running.keys()) save(conversation);
 });
-store.onChange(id => {
+store.onChange(conversation => running.has(conversation), id => {
   if (id !== shown.id || running.has(shown)) drawList();
   else show(store.get(id) ?? store.create(shown.settings));
 });

@@ -10,12 +10,15 @@ export function load() {
   for (const key of Object.keys(localStorage).filter(key => key.startsWith(PREFIX))) read(localStorage.getItem(key));
 }
 
-function read(text) {
+// `answers` says whether this tab writes an answer to a conversation.
+function read(text, answers = () => false) {
   try {
     const conversation = JSON.parse(text);
     if (!Array.isArray(conversation.messages)) return;
     // What holds the conversation goes on holding it.
-    all.set(conversation.id, Object.assign(all.get(conversation.id) ?? {}, conversation));
+    const known = all.get(conversation.id) ?? {};
+    if (answers(known)) delete conversation.messages;
+    all.set(conversation.id, Object.assign(known, conversation));
   } catch {
     // Not one of this page's; it stays where it is.
   }
@@ -48,15 +51,20 @@ export function remove(id) {
 }
 
 // Another tab changed a conversation, or removed it.
-export function onChange(changed) {
+export function onChange(answers, changed) {
   addEventListener("storage", event => {
     if (!event.key?.startsWith(PREFIX)) return;
     const id = event.key.slice(PREFIX.length);
     if (event.newValue === null) all.delete(id);
-    else read(event.newValue);
+    else read(event.newValue, answers);
     changed(id);
   });
 }
+
+// Runs `work` while other tabs see that the conversation is held. A page of another host without TLS has no locks.
+export const hold = ({ id }, signal, work) => navigator.locks ? navigator.locks.request(id, { signal }, work) : work();
+
+export const isHeld = async ({ id }) => (await navigator.locks?.query())?.held.some(lock => lock.name === id) ?? false;
 
 // A file of the conversation, in the form of the API's requests, with its title.
 export function exportFile(conversation) {
