@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::App;
 use super::encode::Client;
 use super::error::ApiError;
+use super::{App, Limits};
 
 /// Reads a body and begins its answer, on a thread where a long text delays no other request. As many as there are
 /// cores work at once, of which half are for large bodies; others wait.
@@ -63,26 +63,28 @@ async fn read(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePe
     })
 }
 
-async fn collect(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
+async fn collect(mut body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
     let most = app.limits.body_bytes;
-    let mut body = Limited::new(body, most);
     let (mut bytes, mut memory) = (Vec::new(), None::<OwnedSemaphorePermit>);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let message = format!("The body is larger than {most} bytes.");
-                return ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message);
-            }
-            ApiError::invalid(None, format!("The body is incomplete: {error}."))
-        })?;
+        let frame =
+            frame.map_err(|error| ApiError::invalid(None, format!("The body is incomplete: {error}.")))?;
         let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            drop((bytes, memory));
+            discard(body, most).await;
+            let message = format!("The body is larger than {most} bytes.");
+            return Err(ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message));
+        }
         let counted = |length: usize| length.saturating_sub(UNCOUNTED);
         let more = counted(bytes.len() + data.len()) - counted(bytes.len());
         // Who waited for memory would keep what it has from others that wait.
-        let more = app.body_memory.clone().try_acquire_many_owned(more as u32).map_err(|_| {
+        let Ok(more) = app.body_memory.clone().try_acquire_many_owned(more as u32) else {
+            drop((bytes, memory));
+            discard(body, most).await;
             let message = "The bodies of all requests are too large together: try again.";
-            ApiError::status(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
-        })?;
+            return Err(ApiError::status(StatusCode::TOO_MANY_REQUESTS, "overloaded", message));
+        };
         match &mut memory {
             Some(memory) => memory.merge(more),
             None => memory = Some(more),
@@ -91,6 +93,25 @@ async fn collect(body: Body, app: &App) -> Result<(Vec<u8>, Option<OwnedSemaphor
     }
     Ok((bytes, memory))
 }
+
+/// Reads a refused request's body to its end, and keeps nothing: a client that still sends when the connection closes
+/// never reads why. Of longer bodies only some is read.
+pub(super) async fn refuse(body: Body, limits: &Limits) {
+    // Who sends slowly does not read the answer.
+    drop(tokio::time::timeout(limits.body_time, discard(body, limits.body_bytes)).await);
+}
+
+async fn discard(mut body: Body, most: usize) {
+    let mut left = MOST_DISCARDED * most;
+    while let Some(Ok(frame)) = body.frame().await {
+        let bytes = frame.data_ref().map_or(0, |data| data.len());
+        let Some(rest) = left.checked_sub(bytes) else { return };
+        left = rest;
+    }
+}
+
+/// How many times the size of the largest body is read of one that is refused.
+const MOST_DISCARDED: usize = 4;
 
 /// Bytes that the values of a body may take for each byte that it may have. Numbers take 36, and texts hardly more than in
 /// the body, but a list in a list takes 150.

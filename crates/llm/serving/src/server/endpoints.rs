@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::fields::SamplingFields;
 use super::responses::ResponsesFields;
 use super::tokens::{DetokenizeFields, TokenizeFields};
-use super::{App, chat, completion, guard, page, responses, tokens};
+use super::{App, body, chat, completion, guard, page, responses, tokens};
 
 /// The fields of a body, as schemas that all hold.
 type Body = fn(&mut SchemaGenerator) -> Vec<schemars::Schema>;
@@ -93,12 +93,14 @@ pub(super) fn router(app: &Arc<App>) -> Router {
     let router = routes.fold(Router::new(), |router, endpoint| router.route(endpoint.path, endpoint.handler));
     router
         .merge(page::files())
-        .fallback(|request: Request| async move {
+        .fallback(|State(app): State<Arc<App>>, request: Request| async move {
             let message = format!("There is no endpoint {}: see /openapi.json.", request.uri().path());
+            body::refuse(request.into_body(), &app.limits).await;
             ApiError::status(StatusCode::NOT_FOUND, "not_found", message)
         })
-        .method_not_allowed_fallback(|request: Request| async move {
+        .method_not_allowed_fallback(|State(app): State<Arc<App>>, request: Request| async move {
             let message = format!("{} has no method {}.", request.uri().path(), request.method());
+            body::refuse(request.into_body(), &app.limits).await;
             ApiError::status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
         })
         .layer(middleware::from_fn_with_state(app.clone(), guard::guard))

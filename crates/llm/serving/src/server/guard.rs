@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
-use super::{App, Limits, endpoints};
+use super::{App, Limits, body, endpoints};
 
 /// What every response tells browsers: nothing of it is run, framed or kept but what the page brings itself.
 const SECURITY: [(HeaderName, &str); 5] = [
@@ -35,7 +35,10 @@ pub(super) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
             preflight(request.headers()).into_response()
         }
         Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => {
+            body::refuse(request.into_body(), &app.limits).await;
+            error.into_response()
+        }
     };
     let headers = response.headers_mut();
     for (name, value) in SECURITY {

@@ -65,6 +65,23 @@ async fn bodies_have_a_size_and_a_time() {
     );
 }
 
+/// A client that still sends when the connection closes would never read why.
+#[tokio::test]
+async fn a_client_reads_why_its_large_body_is_refused() {
+    let body = json!({ "prompt": "x".repeat(3 << 20) }).to_string();
+    for (path, api_key, status) in [
+        (PATH, None, 413),
+        (PATH, Some("secret".to_owned()), 401),
+        ("/v1/embeddings", None, 404),
+        ("/health", None, 405),
+    ] {
+        let client =
+            Client::of(Toy::new(CAPACITY), Limits { body_bytes: 1 << 20, api_key, ..Limits::default() });
+        let server = Loopback::start(&client, Duration::ZERO).await;
+        assert_eq!(server.post(path, &body).await.unwrap().0, status, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn bodies_have_a_size_together() {
     let limits = Limits { all_body_bytes: 150_000, ..Limits::default() };
