@@ -300,9 +300,12 @@ impl Checker {
             }
             self.unwritten.begin(true);
             self.record(actor, range.space, &parts, access, Some(completion), None);
-            let stores = completion == Completion::Group(AsyncKind::Bulk) && !range.kind.writes();
-            if stores && range.space == MemorySpace::Shared {
-                self.report_unwritten_store(actor, alike, access, completion);
+            let is_of_copy = matches!(
+                completion,
+                Completion::Group(AsyncKind::Copy | AsyncKind::Bulk) | Completion::Mbarrier(_)
+            );
+            if is_of_copy {
+                self.report_unwritten_copy(actor, alike, access, completion);
             }
         }
         self.parts = parts;
@@ -318,22 +321,22 @@ impl Checker {
             && copied.as_slice() == ranges
     }
 
-    /// Reports a copy to global memory that moves only unwritten bytes. Copies may move unwritten bytes
-    /// beside written ones: the end of a partial tile.
-    fn report_unwritten_store(
+    /// Reports a copy that moves only unwritten bytes, or a reduction that only updates such. Copies may
+    /// move unwritten bytes beside written ones: the end of a partial tile.
+    fn report_unwritten_copy(
         &mut self,
         actor: Actor,
         ranges: &[ByteRange],
         access: Access,
         completion: Completion,
     ) {
-        let Some((address, ..)) = self.unwritten.take() else { return };
+        let (Some((address, ..)), Some(first)) = (self.unwritten.take(), ranges.first()) else { return };
         let cta = self.ctas[actor.rank as usize].linear;
         let whole = Access { lanes: actor.lanes, bytes: u16::MAX, spread: 0, ..access };
         let copy = Party::of(&whole, u16::MAX, actor.warp, cta, Some(completion));
         self.launch.report(Conflict {
             kind: FindingKind::Uninitialized,
-            space: MemorySpace::Shared,
+            space: first.space,
             address,
             length: ranges.iter().map(|range| range.bytes).sum(),
             later: copy,

@@ -37,11 +37,67 @@ fn padding_of_a_vector_may_stay_unwritten() {
 }
 
 #[test]
-fn copies_may_move_what_nothing_has_written() {
-    clean(
-        "cp.async.ca.shared.global [%own], [%mine+65536], 4; cp.async.wait_all; ld.shared.u32 %r1, [%own];",
-        ONE,
+fn a_copy_reads_what_something_has_written() {
+    let wait = "cp.async.wait_all; ld.shared.u32 %r1, [%own];";
+    let copy = |source: &str| format!("cp.async.ca.shared.global [%own], [%mine+{source}; {wait}");
+    let finding = found(&copy("65536], 4"), ONE, Uninitialized, ["cp.async"]);
+    assert!(finding.message.contains("4 bytes at global"), "{finding}");
+    clean(&copy("0], 4"), ONE);
+    // What is filled with zeros reads nothing.
+    clean(&copy("65536], 4, 0"), ONE);
+    clean(&format!("st.global.u32 [%mine+65536], %tid; {}", copy("65536], 4")), ONE);
+    // The end of a partial vector.
+    let vector = "cp.async.cg.shared.global [%tile], [%buffer+65536], 16; cp.async.wait_all;";
+    let one = Grid { threads: 1, ..ONE };
+    clean(&format!("st.global.u32 [%buffer+65536], %tid; {vector}"), one);
+    found(vector, one, Uninitialized, ["cp.async"]);
+}
+
+#[test]
+fn a_bulk_copy_reads_what_something_has_written() {
+    let one = Grid { threads: 1, ..ONE };
+    let start = "mov.u32 %r8, barrier; mbarrier.init.shared.b64 [%r8], 1; fence.proxy.async;";
+    let wait = "mbarrier.arrive.expect_tx.shared.b64 _, [%r8], 64;
+        wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], 0; @!%p2 bra wait;";
+    let load = |first: u32| {
+        format!(
+            "{start} cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%tile], [%buffer+{first}], 64, [%r8];
+            {wait} ld.shared.u32 %r1, [%tile];"
+        )
+    };
+    found(&load(65536), one, Uninitialized, ["cp.async.bulk"]);
+    clean(&load(65536 - 16), one);
+    let peer = format!(
+        "{start} cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%tile], [%tile+1024], 64, [%r8]; {wait}"
     );
+    let finding = found(&peer, one, Uninitialized, ["cp.async.bulk"]);
+    assert!(finding.message.contains("64 bytes at shared"), "{finding}");
+    clean(&peer.replace(start, &format!("{start} st.shared.u32 [%tile+1024], 1; fence.proxy.async;")), one);
+}
+
+#[test]
+fn an_asynchronous_reduction_updates_what_something_has_written() {
+    let one = Grid { threads: 1, ..ONE };
+    let reduce = |first: u32| {
+        format!(
+            "st.shared.v4.u32 [%tile], {{%tid, %tid, %tid, %tid}}; fence.proxy.async;
+            cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%buffer+{first}], [%tile], 16;
+            cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+        )
+    };
+    found(&reduce(65536), one, Uninitialized, ["cp.reduce.async.bulk"]);
+    clean(&reduce(0), one);
+    let update = |before: &str| {
+        format!(
+            "mov.u32 %r8, barrier; mbarrier.init.shared.b64 [%r8], 1; {before}
+            mbarrier.arrive.expect_tx.shared.b64 _, [%r8], 4; mapa.shared::cluster.u32 %r3, %tile, 0;
+            mapa.shared::cluster.u32 %r4, %r8, 0;
+            red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r3], %tid, [%r4];
+            wait: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], 0; @!%p2 bra wait;"
+        )
+    };
+    found(&update(""), one, Uninitialized, ["red.async"]);
+    clean(&update("st.shared.u32 [%tile], 0;"), one);
 }
 
 #[test]
