@@ -9,16 +9,6 @@ use crate::report::misuse::Misuse;
 use crate::state::bypass::Bypass;
 use crate::state::mark::Mark;
 
-/// The lanes that access memory or arrive at an mbarrier, if it is that.
-fn accessor(event: &Event<'_>) -> Option<Actor> {
-    match *event {
-        Event::Access { actor, .. }
-        | Event::AsyncIssue { actor, .. }
-        | Event::MbarrierArrive { actor, .. } => Some(actor),
-        _ => None,
-    }
-}
-
 /// The name of an instruction in its text.
 pub(crate) fn opcode(text: &str) -> &str {
     text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or(text).trim_end_matches(';')
@@ -57,11 +47,23 @@ impl Checker {
         }
     }
 
+    /// The lanes that access memory, arrive at an mbarrier or exit, if it is that. In code of a compiler, an
+    /// exit is no evidence: there a `return` and a branch to the end are the same.
+    fn acting(&self, event: &Event<'_>) -> Option<Actor> {
+        match *event {
+            Event::Access { actor, .. }
+            | Event::AsyncIssue { actor, .. }
+            | Event::MbarrierArrive { actor, .. } => Some(actor),
+            Event::Exit { actor } => Some(actor).filter(|_| self.launch.is_recorded),
+            _ => None,
+        }
+    }
+
     /// Reports lanes that go on after a barrier or an exchange that only the others of their warp
     /// execute.
     #[cold]
     pub(crate) fn note_bypass(&mut self, event: &Event<'_>) {
-        let Some(actor) = accessor(event) else { return };
+        let Some(actor) = self.acting(event) else { return };
         let warp = self.warp(actor).1;
         let mut found = None;
         for bypass in &mut warp.bypasses {
@@ -97,16 +99,20 @@ impl Checker {
                  take the branch in the mask",
             )
         };
+        let ends = matches!(event, Event::Exit { .. });
+        let beside =
+            if ends { format!("; {} end without it", lane_list(passed_by.lanes)) } else { String::new() };
+        let mut locations = vec![(arrived, format!("reached by {}{beside}", arrived.who(info)))];
+        if !ends {
+            locations.push((passed_by, format!("reached by {} without the {what}", passed_by.who(info))));
+        }
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Divergence,
             message: format!(
                 "part of a warp executes {} that the rest of the warp passes by",
                 with_article(what)
             ),
-            locations: vec![
-                (arrived, format!("reached by {}", arrived.who(info))),
-                (passed_by, format!("reached by {} without the {what}", passed_by.who(info))),
-            ],
+            locations,
             mbarrier: None,
             note,
             help: help.to_owned(),

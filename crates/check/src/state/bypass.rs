@@ -3,10 +3,11 @@
 /// Lanes of a warp that have arrived at an aligned barrier or at an exchange, and what the others
 /// that it waits for do without it.
 ///
-/// Others that exit are no error: a barrier waits for the threads that have not exited (Volta
-/// Tuning Guide, "Independent Thread Scheduling"), as an exchange does, and `if (i >= n) return;`
-/// before a barrier and a barrier in a branch are the same PTX. Others that continue where the
-/// arrived lanes continue have passed it by.
+/// Others that return are no error: a barrier waits for the threads that have not exited (Volta
+/// Tuning Guide, "Independent Thread Scheduling"), as an exchange does. Others that continue where
+/// the arrived lanes continue have passed it by, and if that is only the end of the kernel, too. In
+/// the PTX of a compiler, that end is no evidence: `if (i >= n) return;` before a barrier and a
+/// barrier in a branch are the same.
 #[derive(Debug)]
 pub(crate) struct Bypass {
     /// The instruction.
@@ -14,7 +15,7 @@ pub(crate) struct Bypass {
     pub(crate) arrived: u32,
     /// Lanes it waits for that had neither arrived nor exited.
     pub(crate) others: u32,
-    /// The instructions by which the others have accessed memory since, and their lanes.
+    /// The instructions by which the others have accessed memory or exited since, and their lanes.
     acts: Vec<(u32, u32)>,
 }
 

@@ -16,6 +16,8 @@ faults! {
     volatile_for_a_barrier: [26, 8], "race", run(1, 32, |i| input(31 - i));
     reduction_that_half_a_warp_skips: [26], "divergence", run(1, 32, |_| 16 * (0..16).map(input).sum::<u32>());
     ballot_that_half_a_warp_skips: [26], "divergence", run(1, 32, |_| votes());
+    reduction_of_few_lanes_at_the_end: [26], "divergence", run(1, 32, |i| if is_few(i) { total() } else { 0 });
+    block_barrier_of_few_lanes_at_the_end: [26, 9], "divergence", run(1, 32, |i| if is_few(i) { input(i) } else { 0 });
     masks_that_differ: [26], "lane-mask", run(1, 32, |i| votes() & if i < 16 { 0xffff } else { 0xffff_0000 });
     warp_barrier_that_half_a_warp_skips: [26, 8], "divergence", run(1, 32, |i| input(31 - i));
 }
@@ -23,6 +25,16 @@ faults! {
 /// The lanes whose input is odd.
 fn votes() -> u32 {
     (0..32).map(|i| (input(i) & 1) << i).sum()
+}
+
+/// Whether a lane's input is one of few that a kernel is about.
+fn is_few(i: u32) -> bool {
+    input(i).is_multiple_of(7)
+}
+
+/// The sum of a warp's inputs.
+fn total() -> u32 {
+    (0..32).map(input).sum()
 }
 
 impl Twin {
@@ -164,6 +176,38 @@ impl Twin {
             sum = warp::reduce_sum(input[lane]); // (2)
         }
         output[lane] = warp::reduce_sum(sum); // (1)
+    }
+
+    /// Few lanes store the sum of a warp's inputs, which they alone compute; the others have nothing left
+    /// to do.
+    #[kernel]
+    fn reduction_of_few_lanes_at_the_end(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let own = input[lane] + 0;
+        if self.mended {
+            let sum = warp::reduce_sum(own);
+            if (own % 7).eq(0) {
+                output[lane] = sum;
+            }
+        } else if (own % 7).eq(0) {
+            output[lane] = warp::reduce_sum(own); // (1)
+        }
+    }
+
+    /// Few lanes wait for the block before they store.
+    #[kernel]
+    fn block_barrier_of_few_lanes_at_the_end(&self, input: &Global<u32>, output: &mut Global<u32>) {
+        let lane = thread_idx().x;
+        let own = input[lane] + 0;
+        if self.mended {
+            sync_threads();
+        }
+        if (own % 7).eq(0) {
+            if !self.mended {
+                sync_threads(); // (1)
+            }
+            output[lane] = own;
+        }
     }
 
     /// Which inputs of a warp are odd; half of it votes, in the name of all.
