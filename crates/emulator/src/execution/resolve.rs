@@ -20,12 +20,13 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
+    /// The subject of a sentence.
     fn name(self) -> &'static str {
         match self {
-            Purpose::Load | Purpose::LoadTile => "load",
-            Purpose::Store => "store",
-            Purpose::Atomic => "atomic operation",
-            Purpose::Copy => "copy",
+            Purpose::Load | Purpose::LoadTile => "A load",
+            Purpose::Store => "A store",
+            Purpose::Atomic => "An atomic operation",
+            Purpose::Copy => "A copy",
         }
     }
 
@@ -304,7 +305,7 @@ fn explain_access(
 ) -> Box<Failure> {
     let lane = bad.trailing_zeros() as usize;
     let address = addresses[lane];
-    let what = format!("A {} of {size} bytes at {} address {address:#x}", purpose.name(), space.name());
+    let what = format!("{} of {size} bytes at {} address {address:#x}", purpose.name(), space.name());
     if !address.is_multiple_of(size) {
         return Failure::new(
             FaultKind::Misaligned,
