@@ -134,9 +134,10 @@ impl Changes<'_> {
         let is_multicast = self.copies.iter().any(|(copy, _)| !matches!(copy.receivers, Receivers::One));
         let multicast =
             if is_multicast { "; those of a multicast count in every CTA that receives it" } else { "" };
+        let missing = if copied < expected { "; or a copy is missing, or completes elsewhere" } else { "" };
         let message = format!(
             "{what} {expects} {expected} bytes here, and the copies that complete on {them} move {copied}: expect the bytes of \
-             the copies{multicast}"
+             the copies{multicast}{missing}"
         );
         Some((first.location, message, note))
     }
