@@ -51,7 +51,7 @@ pub(super) enum Diagnosis {
 impl Diagnosis {
     /// Whether it is the mistake itself.
     pub(super) fn is_cause(self) -> bool {
-        matches!(self, Self::Surplus | Self::Bytes | Self::OnlyBytes)
+        matches!(self, Self::Surplus | Self::Bytes | Self::OnlyBytes | Self::Lanes)
     }
 }
 
