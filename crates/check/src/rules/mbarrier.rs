@@ -240,27 +240,32 @@ impl Checker {
         }
     }
 
-    /// A copy of another CTA completes at an mbarrier: the thread that initialized it must have executed
-    /// a fence before the CTAs synchronized (PTX ISA, "fence.mbarrier_init").
+    /// A copy completes at an mbarrier: the thread that initialized it must have executed a fence before it
+    /// synchronized with the issuer (PTX ISA, "fence.mbarrier_init"). Within a CTA, Triton's kernels have
+    /// none, and only those of the kernel language are checked.
     fn check_fenced(&self, copy: Mark, address: MbarrierAddress) {
         let Some(state) = self.mbarriers.get(&address).filter(|state| !state.is_fenced) else { return };
         let ((init, _), info) = (state.initialized, &self.launch.info);
-        if init.cta == copy.cta {
-            return;
-        }
+        let (whose, synchronization, call) = match init.cta == copy.cta {
+            true if !self.launch.is_recorded => return,
+            true => ("a copy", "synchronization with the issuer of the copy", "sync_threads()"),
+            false => ("the copy of another CTA", "synchronization of the CTAs", "cluster_sync()"),
+        };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::ProxyFence,
-            message: format!("the copy of another CTA may miss the initialization of {}", named(address)),
+            message: format!("{whose} may miss the initialization of {}", named(address)),
             locations: vec![
                 (copy, format!("copy issued by {}", copy.who(info))),
                 (init, format!("initialized by {}", init.who(info))),
             ],
             mbarrier: Some(address),
-            note: "no fence of the thread that initializes it is between the initialization and the synchronization of the CTAs"
-                .to_owned(),
-            help: "call `fence_mbarrier_init()` (`fence.mbarrier_init.release.cluster`) in the thread that initializes mbarriers, \
-                   after it and before `cluster_sync()`"
-                .to_owned(),
+            note: format!(
+                "no fence of the thread that initializes it is between the initialization and the {synchronization}"
+            ),
+            help: format!(
+                "call `fence_mbarrier_init()` (`fence.mbarrier_init.release.cluster`) in the thread that initializes mbarriers, \
+                 after it and before `{call}`"
+            ),
         });
     }
 

@@ -114,8 +114,10 @@ impl Checker {
             Fence::AsyncProxy => true,
             _ => false,
         };
-        if reaches_peers && self.cluster.len() > 1 {
+        if reaches_peers {
             self.mbarriers_fenced(actor);
+        }
+        if reaches_peers && self.cluster.len() > 1 {
             let known = self.release(actor).known;
             self.published.join(&known);
         }

@@ -4,7 +4,7 @@ use warpwright_check::Finding;
 use warpwright_check::FindingKind::{Barrier, Fault, InFlight, ProxyFence, Race};
 use warpwright_emulator::{FaultKind, Schedule};
 
-use crate::checks::harness::{Grid, ONE, clean, found, run_at};
+use crate::checks::harness::{Grid, ONE, clean, found, recorded, run_at};
 
 fn body(parts: &[&str]) -> String {
     parts.join("\n")
@@ -34,6 +34,21 @@ fn an_mbarrier_is_initialized_before_others_use_it() {
     let finding = found(&body(&[INIT, wait]), ONE, Race, ["mbarrier.test_wait", "mbarrier.init"]);
     assert!(finding.message.contains("mbarrier"), "{finding}");
     clean(&body(&[INIT, SYNC, wait]), ONE);
+}
+
+/// Triton's kernels have no fence after it.
+#[test]
+fn an_initialization_is_fenced_for_copies_in_the_kernel_language() {
+    let program = |fence: &str| {
+        let start = "mov.u32 %r8, barrier; setp.eq.u32 %p1, %tid, 0; @!%p1 bra start; mbarrier.init.shared.b64 [%r8], 1;";
+        body(&[start, fence, "start:", SYNC, LOAD, WAIT, READ])
+    };
+    let places = ["cp.async.bulk", "mbarrier.init"];
+    let finding = found(&recorded(&program("")), ONE, ProxyFence, places);
+    assert!(finding.help.is_some_and(|help| help.contains("fence_mbarrier_init()")));
+    clean(&recorded(&program("fence.mbarrier_init.release.cluster;")), ONE);
+    clean(&recorded(&program(FENCE)), ONE);
+    clean(&program(""), ONE);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use warpwright_check::FindingKind::{Divergence, Fault};
 use warpwright_emulator::FaultKind::LaneMask;
 
-use crate::checks::harness::{Grid, ONE, clean, found};
+use crate::checks::harness::{Grid, ONE, clean, found, recorded};
 
 const ONE_WARP: Grid = Grid { threads: 32, ..ONE };
 const HALF: &str = "setp.lt.u32 %p1, %lane, 16; setp.eq.u32 %p2, %lane, 3;";
@@ -61,19 +61,15 @@ fn lanes_that_pass_an_exchange_by_are_found() {
 /// In the kernel language, a `return` is an instruction of its own.
 #[test]
 fn lanes_that_pass_an_exchange_by_and_end_are_found() {
-    let recorded = |body: &str| {
-        format!(
-            ".loc 1 5 3\n {HALF} {body} st.global.u32 [%mine], %r1; $past: ret; }} .file 1 \"kernel.rs\" .func rest() {{"
-        )
-    };
+    let program = |body: &str| recorded(&format!("{HALF} {body} {STORE} $past:"));
     for exchange in EXCHANGES.into_iter().chain(["bar.warp.sync MASK;", "bar.sync 0;"]) {
         let all = format!("mov.u32 %r1, 0; {}", exchange.replace("MASK", "0xffffffff"));
         let branch = format!("@!%p1 bra $past; {all}");
-        let finding = found(&recorded(&branch), ONE_WARP, Divergence, [name(exchange)]);
+        let finding = found(&program(&branch), ONE_WARP, Divergence, [name(exchange)]);
         assert!(finding.labels[0].text.contains("lanes 16-31 end without it"), "{finding}");
-        clean(&recorded(&format!("@!%p1 ret; {all}")), ONE_WARP);
+        clean(&program(&format!("@!%p1 ret; {all}")), ONE_WARP);
         // The code of a compiler.
-        clean(&recorded(&branch).replace("kernel.rs", "kernel.cu"), ONE_WARP);
+        clean(&program(&branch).replace("kernel.rs", "kernel.cu"), ONE_WARP);
     }
 }
 
