@@ -248,10 +248,55 @@ impl Checker {
             self.record(Actor { lanes, ..actor }, space, &parts, access, None, values);
         }
         self.parts = parts;
+        if let (AccessKind::Write, Strength::Weak, Some(values)) = (kind, strength, values) {
+            self.check_lanes_agree(actor, space, addresses, size, values);
+        }
         if kind == AccessKind::Atomic {
             self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
         }
         self.report_unwritten(actor, space, access);
+    }
+
+    /// Reports lanes of one store that write different values to the same bytes: which of them remains is
+    /// undefined (CUDA C++ Programming Guide, "SIMT Architecture"). Other compilers let any lane win on purpose.
+    fn check_lanes_agree(
+        &self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        size: u64,
+        values: &[Value; LANES],
+    ) {
+        let writing: SmallVec<[usize; LANES]> = lanes(actor.lanes).collect();
+        if !self.launch.is_recorded || writing.is_sorted_by(|&a, &b| addresses[a] < addresses[b]) {
+            return;
+        }
+        let differ = |a: usize, b: usize| {
+            addresses[a] == addresses[b] && values[a][..size as usize] != values[b][..size as usize]
+        };
+        let differing = writing.iter().enumerate().find_map(|(index, &lane)| {
+            let mut before = writing[..index].iter().copied();
+            before.find(|&other| differ(lane, other)).map(|other| [lane, other])
+        });
+        let Some(differing) = differing else { return };
+        let cta = self.ctas[actor.rank as usize].linear;
+        let [later, earlier] = differing.map(|lane| {
+            let access =
+                Access { lanes: 1 << lane, bytes: u16::MAX, ..self.own_access(actor, AccessKind::Write) };
+            Party::of(&access, u16::MAX, actor.warp, cta, None)
+        });
+        self.launch.report(Conflict {
+            kind: FindingKind::Race,
+            space,
+            address: addresses[differing[0]],
+            length: size,
+            later,
+            earlier,
+            progress: None,
+            phases: None,
+            release: None,
+            tile: None,
+        });
     }
 
     /// An access by the warp itself, as part of the instruction that is being checked.

@@ -4,7 +4,7 @@
 use warpwright_check::FindingKind::{Barrier, Race};
 use warpwright_emulator::{FaultKind, Schedule};
 
-use crate::checks::harness::{Grid, ONE, clean, found, run_at};
+use crate::checks::harness::{Grid, ONE, clean, found, recorded, run_at};
 
 const WRITE: &str = "st.shared.u32 [%own], %tid;";
 const READ_NEXT: &str = "ld.shared.u32 %r1, [%next];";
@@ -102,6 +102,27 @@ fn bytes_of_one_word_are_apart() {
 fn writes_of_the_same_value_are_harmless() {
     clean("mov.u32 %r1, 7; st.shared.u32 [%tile], %r1;", ONE);
     found("st.shared.u32 [%tile], %warp;", ONE, Race, ["st.shared", "st.shared"]);
+}
+
+#[test]
+fn lanes_of_one_store_write_the_same_value_or_apart() {
+    let one_warp = Grid { threads: 32, ..ONE };
+    let store = |space: &str, address: &str| {
+        format!(
+            "and.b32 %r2, %tid, 1; shl.b32 %r2, %r2, 2; cvt.u64.u32 %rd2, %r2; add.u32 %r2, %r2, %tile;
+            add.u64 %rd2, %rd2, %buffer; st.{space}.u32 [{address}], %tid;"
+        )
+    };
+    for (space, address) in [("shared", "%r2"), ("global", "%rd2"), ("shared", "%tile")] {
+        let finding =
+            found(&recorded(&store(space, address)), one_warp, Race, [&format!("st.{space}")[..]; 2]);
+        let notes = finding.notes.join(" ");
+        assert!(notes.contains("different values with the same instruction"), "{finding}");
+    }
+    clean(&recorded(&store("relaxed.gpu.global", "%rd2")), one_warp);
+    clean(&recorded(&store("shared", "%own")), one_warp);
+    // Other compilers let any lane win on purpose.
+    clean(&store("shared", "%r2"), one_warp);
 }
 
 /// Both warps arrive at a barrier for both and go to it again, to wait: the first to come back

@@ -62,6 +62,15 @@ impl Mistaken {
             launch::threads(32);
             let old = y[0];
             y[0] = old + 1;
+        } else if self.is("lanes write one element") {
+            launch::threads(32);
+            let tile = shared_array::<u32>(1);
+            tile[0] = x[thread];
+            sync_warp(ALL_LANES);
+            y[thread] = tile[0];
+        } else if self.is("lanes write one of two elements") {
+            launch::threads(32);
+            y[thread % 2] = x[thread];
         } else if self.is("warps write one element") {
             launch::threads(64);
             let tile = shared_array::<u32>(1);
@@ -128,6 +137,16 @@ impl Mistaken {
         sums[thread] = x[thread];
         if !self.is("no barrier before the loop") {
             sync_threads();
+        }
+        if self.is("barrier of one lane before an exchange") {
+            let most = warp::reduce(x[thread], |a, b| a.max(b));
+            if thread % 32 == 0 {
+                sums[thread / 32] = most;
+            }
+            if x[thread] == most {
+                sync_threads();
+            }
+            y[thread] = warp::reduce(sums[thread % 4], |a, b| a.max(b));
         }
         let mut stride = constant(64u32);
         while stride > 0 {
