@@ -93,7 +93,8 @@ const OF_VALUES: [&str; 4] = ["unexpected value", "out of range", "multiple of",
 /// Whether the instruction has what ptxas 13.0 takes against the PTX ISA: a predicate in a vector of
 /// other registers, the bare register of a shared address beside a tensor's coordinates, `red.async`
 /// without its mbarrier, `red` of `_` (on which ptxas then crashes), a type of integers beside those of an
-/// MMA of small floats, and a negated predicate as the source of a conversion; and whether it has an address
+/// MMA of small floats, a negated predicate as the source of a conversion, and with packed floats of
+/// `multimem` any register and an accumulator that it does not use; and whether it has an address
 /// of .global in a register of 32 bits, which ptxas refuses after it has read the module.
 fn is_slip_of_ptxas(line: &str) -> bool {
     let mut vectors = line.split('{').skip(1).filter_map(|rest| rest.split('}').next());
@@ -101,6 +102,7 @@ fn is_slip_of_ptxas(line: &str) -> bool {
     let is_odd_type =
         line.contains(".kind::") && [".b1.", ".s4.", ".u4."].iter().any(|odd| line.contains(odd));
     let is_negated = line.starts_with("cvt") && line.contains("!%p");
+    let is_packed = line.starts_with("multimem") && ["x2 ", "x4 "].iter().any(|end| line.contains(end));
     let has_narrow_space = [".shared", ".local", ".const", ".param"].iter().any(|space| line.contains(space));
     let is_narrow = !has_narrow_space
         && ["ld", "st", "atom", "red", "prefetch"].iter().any(|base| line.starts_with(base))
@@ -109,6 +111,7 @@ fn is_slip_of_ptxas(line: &str) -> bool {
         || is_bare
         || is_odd_type
         || is_negated
+        || is_packed
         || is_narrow
         || line.starts_with("red.async")
         || line.starts_with("red.") && line.contains(" _,")

@@ -117,6 +117,8 @@ pub(super) const REDUCING: &[&str] = &["sm_103f", "sm_110f"];
 pub(super) const BYTE_PRODUCTS: &[&str] = &["sm_100a", "sm_110a"];
 /// Scales of blocks in tensor memory.
 pub(super) const BLOCK_SCALES: &[&str] = &["sm_100a", "sm_103a", "sm_110a"];
+/// Small floats in memory that several GPUs hold together.
+pub(super) const SHARED_SMALL_FLOATS: &[&str] = &["sm_100f", "sm_110f", "sm_120a", "sm_121a"];
 /// MMAs of small floats by warps.
 pub(super) const GEFORCE: &[&str] = &["sm_120f"];
 /// ... with scales of blocks of 4-bit floats.

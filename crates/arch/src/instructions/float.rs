@@ -46,7 +46,7 @@ pub(super) const FORMS: &[Form] = &[
         .on(Fp16)
         .operations(2)
         .since((8, 1), 90),
-    form(FloatCompare, "abs|neg .ftz? .T:f16|f16x2", "T = T").since((6, 0), 53),
+    form(FloatCompare, "abs|neg .ftz? .T:f16|f16x2", "T = T").since((5, 1), 53),
     form(FloatCompare, "abs|neg .T:bf16|bf16x2", "T = T").since((7, 0), 80),
     form(FloatCompare, "min|max .ftz? .NaN? .T:f16|f16x2", "T = T, T").since((7, 0), 80),
     form(FloatCompare, "min|max .NaN? .T:bf16|bf16x2", "T = T, T").since((7, 0), 80),

@@ -44,6 +44,7 @@ mod float;
 mod integer;
 mod matrix;
 mod memory;
+mod multimem;
 mod pattern;
 mod synchronize;
 mod tensor_memory;
@@ -131,11 +132,12 @@ impl Form {
 }
 
 /// The forms of every instruction but the MMAs, by family.
-const FAMILIES: [&[Form]; 8] = [
+const FAMILIES: [&[Form]; 9] = [
     integer::FORMS,
     float::FORMS,
     convert::FORMS,
     memory::FORMS,
+    multimem::FORMS,
     transfer::FORMS,
     synchronize::FORMS,
     matrix::FORMS,
@@ -215,11 +217,10 @@ pub fn has_word(base: &str, word: &str) -> bool {
     INDEX.get(base).is_some_and(|forms| forms.iter().any(|parsed| parsed.name.has_word(base, word)))
 }
 
-/// Instructions of PTX without rows: branches, which have labels; textures, surfaces and `multimem`; and
-/// one that ptxas takes without documentation.
-pub const WITHOUT_ROWS: [&str; 13] = [
-    "bra", "brx", "call", "cctl", "istypep", "multimem", "suld", "suq", "sured", "sust", "tex", "tld4", "txq",
-];
+/// Instructions of PTX without rows: branches, which have labels; textures and surfaces; and one that
+/// ptxas takes without documentation.
+pub const WITHOUT_ROWS: [&str; 12] =
+    ["bra", "brx", "call", "cctl", "istypep", "suld", "suq", "sured", "sust", "tex", "tld4", "txq"];
 
 /// The first words of all instructions.
 pub fn names() -> impl Iterator<Item = &'static str> {

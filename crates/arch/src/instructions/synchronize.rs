@@ -13,8 +13,10 @@ pub(super) const FORMS: &[Form] = &[
     form(CtaBarrier, "bar.red|bar.cta.red .popc .u32", "u32 = u32, u32, ~pred"),
     form(CtaBarrier, "bar.red|bar.cta.red .and|or .pred", "pred = u32, ~pred"),
     form(CtaBarrier, "bar.red|bar.cta.red .and|or .pred", "pred = u32, u32, ~pred"),
-    form(CtaBarrier, "barrier.sync|barrier.cta.sync .aligned?", "u32, u32?").since((6, 0), 30),
-    form(CtaBarrier, "barrier.arrive|barrier.cta.arrive .aligned?", "u32, u32").since((6, 0), 30),
+    // The ISA has these, `vote.sync`, `shfl.sync`, `fns` and `neg.f16` since PTX 6.0; ptxas 13.0 takes them in
+    // PTX 5.1.
+    form(CtaBarrier, "barrier.sync|barrier.cta.sync .aligned?", "u32, u32?").since((5, 1), 30),
+    form(CtaBarrier, "barrier.arrive|barrier.cta.arrive .aligned?", "u32, u32").since((5, 1), 30),
     form(CtaBarrier, "barrier.red|barrier.cta.red .popc .aligned? .u32", "u32 = u32, ~pred").since((5, 1), 30),
     form(CtaBarrier, "barrier.red|barrier.cta.red .popc .aligned? .u32", "u32 = u32, u32, ~pred").since((5, 1), 30),
     form(CtaBarrier, "barrier.red|barrier.cta.red .and|or .aligned? .pred", "pred = u32, ~pred").since((5, 1), 30),
@@ -33,8 +35,8 @@ pub(super) const FORMS: &[Form] = &[
     form(Fence, "fence.proxy .async .global|shared::cta|shared::cluster?", "").since((8, 0), 90),
     form(Fence, "fence.proxy .tensormap::generic .release .cta|cluster|gpu|sys", "").since((8, 3), 90),
     form(Fence, "fence.proxy .tensormap::generic .acquire .cta|cluster|gpu|sys", "[], #").since((8, 3), 90),
-    form(Vote, "vote .sync .all|any|uni .pred", "pred = ~pred, u32").since((6, 0), 30),
-    form(Vote, "vote .sync .ballot .b32", "b32 = ~pred, u32").since((6, 0), 30),
+    form(Vote, "vote .sync .all|any|uni .pred", "pred = ~pred, u32").since((5, 1), 30),
+    form(Vote, "vote .sync .ballot .b32", "b32 = ~pred, u32").since((5, 1), 30),
     // Without a mask of lanes: ptxas refuses them from sm_70 and PTX 6.4 on.
     form(Vote, "vote .all|any|uni .pred", "pred = ~pred").until((6, 4), 70),
     form(Vote, "vote .ballot .b32", "b32 = ~pred").until((6, 4), 70),
@@ -45,7 +47,7 @@ pub(super) const FORMS: &[Form] = &[
     form(WarpReduction, "redux .sync .add|min|max .T:u32|s32", "T = T!, u32").since((7, 0), 80),
     form(WarpReduction, "redux .sync .and|or|xor .b32", "u32 = u32!, u32").since((7, 0), 80),
     form(WarpReduction, "redux .sync .min|max .abs? .NaN? .f32", "f32 = f32!, u32").only_on((8, 6), DATACENTER),
-    form(Exchange, "shfl .sync .up|down|bfly|idx .b32", "b32/pred = b32!, b32, b32, u32").since((6, 0), 30),
+    form(Exchange, "shfl .sync .up|down|bfly|idx .b32", "b32/pred = b32!, b32, b32, u32").since((5, 1), 30),
     form(Vote, "elect .sync", "u32_|pred = u32").since((8, 0), 90),
     // The response is 16 bytes, which the queries take apart.
     form(ClusterLaunch, "clusterlaunchcontrol.try_cancel.async .shared::cta? .mbarrier::complete_tx::bytes .b128", "[], []").since((8, 6), 100),

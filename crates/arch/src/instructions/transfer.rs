@@ -77,9 +77,4 @@ pub(super) const FORMS: &[Form] = &[
     form(Reduction, "red.async .mmio? .release .gpu|sys .global? .add .u64|s64", "[], b64").since((8, 7), 100),
     form(Reduction, "red.async .mmio? .release .gpu|sys .global? .and|or|xor .b32", "[], b32").since((8, 7), 100),
     form(Store, "st.bulk .weak? .shared::cta?", "[], b64, #").since((8, 6), 100),
-    form(Load, "multimem.ld_reduce .relaxed .cta|gpu|sys .global? .add .T:u32|s32|u64|f32|f64", "T = []").since((8, 1), 90),
-    form(Load, "multimem.ld_reduce .relaxed .cta|gpu|sys .global? .add .T:f16x2|bf16x2", "T = []").since((8, 1), 90),
-    form(Load, "multimem.ld_reduce .relaxed .cta|gpu|sys .global? .add .V:v4|v2 .T:f32|f16x2|bf16x2", "{T*V} = []").since((8, 1), 90),
-    form(Store, "multimem.st .relaxed .cta|gpu|sys .global? .T:u32|s32|u64|f32|f64", "[], T").since((8, 1), 90),
-    form(Reduction, "multimem.red .relaxed .cta|gpu|sys .global? .add .T:u32|s32|u64|f32|f64", "[], T").since((8, 1), 90),
 ];
