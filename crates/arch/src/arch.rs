@@ -57,9 +57,16 @@ const MIB: u64 = 1 << 20;
 /// Sources: the white paper and data sheet of each product. Rates per clock are the dense peak of
 /// the data sheet divided by SMs and clock; a test below multiplies them out. The bandwidth of the
 /// B200 is its memory clock times the bus width that the driver reports (7680 bits at 3996 MHz, two
-/// transfers per clock). `tcgen05` of the B300 has no integers; its data sheet gives the others. The
-/// data sheets of the Thor (Jetson T5000) and of the GB10 (DGX Spark) state the rate of sparse e2m1, and
-/// the rate of the CUDA cores; the other rates follow from the B200's and the RTX 5090's.
+/// transfers per clock). `tcgen05` of the B300 has no integers; its data sheet gives the others.
+///
+/// | GPU | document |
+/// |---|---|
+/// | V100 | "NVIDIA Tesla V100 GPU Architecture" (WP-08608-001) for SMs, clock, rates and L2; the data sheet of the V100 for 32 GB and 900 GB/s |
+/// | T4 | "NVIDIA Turing GPU Architecture" (WP-09183-001), appendix on the Tesla T4 |
+/// | Thor | "NVIDIA Jetson Thor Series Modules Data Sheet", T5000: 2,560 cores at 1.57 GHz, 273 GB/s, 2,070 TFLOP/s of sparse e2m1; the driver reports 20 SMs and 32 MiB of L2 |
+/// | GB10 | "NVIDIA DGX Spark" data sheet: 6,144 cores, 273 GB/s, 1 PFLOP/s of sparse e2m1; NVIDIA's talk at Hot Chips 2025: 31 TFLOP/s of f32 and the L2 |
+///
+/// The other rates of the Thor follow from the B200's, and those of the GB10 from the RTX 5090's.
 pub static ARCHITECTURES: [Arch; 14] = [
     Arch {
         name: "a100",
