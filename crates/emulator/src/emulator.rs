@@ -9,7 +9,7 @@ use warpwright_ptx::syntax::Module;
 
 use crate::host::Host;
 use crate::launch::context::{LaunchContext, reserved_shared_start};
-use crate::launch::limit::Allowance;
+use crate::launch::limit::{Allowance, Interrupt};
 use crate::launch::pending::PendingClusters;
 use crate::launch::time::LaunchClock;
 use crate::load_error::LoadError;
@@ -27,6 +27,7 @@ pub struct Emulator {
     ordinal: usize,
     pool: rayon::ThreadPool,
     launches: AtomicU64,
+    interrupt: Interrupt,
 }
 
 /// The host's threads could not be started.
@@ -55,12 +56,18 @@ impl Emulator {
     fn on(host: &Arc<Host>, ordinal: usize, arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
         let (memory, launches) = (Memory::new(arch.global_bytes), AtomicU64::new(0));
-        Ok(Self { arch, memory, host: host.clone(), ordinal, pool, launches })
+        let interrupt = Interrupt::default();
+        Ok(Self { arch, memory, host: host.clone(), ordinal, pool, launches, interrupt })
     }
 
     /// The emulated architecture.
     pub fn arch(&self) -> &'static Arch {
         self.arch
+    }
+
+    /// What stops its launches.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
     }
 
     /// Host threads it runs CTAs on.
@@ -244,7 +251,7 @@ impl Emulator {
             pending: PendingClusters::new(grid::cluster_count(launch.grid, cluster)),
             clock: LaunchClock::start(),
             running: self.host.start(self.ordinal),
-            allowance: Allowance::of(launch.limit),
+            allowance: Allowance::of(launch.limit, &self.interrupt),
             stop: AtomicBool::new(false),
         };
         grid::run(&context, &found.operations, &self.pool)

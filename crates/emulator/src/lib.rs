@@ -59,7 +59,7 @@ pub mod tensor_map;
 
 pub use emulator::{Emulator, StartError};
 pub use kernel::image::{Kernel, KernelParameter, LaunchBounds};
-pub use launch::limit::Limit;
+pub use launch::limit::{Interrupt, Limit};
 pub use launch::schedule::Schedule;
 pub use load_error::LoadError;
 pub use memory::{Memory, MemoryError, SharedRegion, available_host_bytes};

@@ -203,6 +203,31 @@ impl Device {
         self.observed(|device| Error::NotLimited { device }, |on| on.limit_launches(limit))
     }
 
+    /// Stops the launches that run on the device now, from another thread: each returns [`Error::Fault`]. A GPU runs them
+    /// to their end.
+    ///
+    /// ```
+    /// # use warpwright_runtime::{Device, Error, Launch};
+    /// # let ptx = include_str!("../tests/ptx/endless.ptx");
+    /// let device = Device::named("emu:h200")?;
+    /// let (endless, stream) = (device.load_ptx(ptx)?.function("endless")?, device.stream()?);
+    /// let stopped = std::thread::scope(|scope| {
+    ///     let launch = scope.spawn(|| endless.launch(&stream, Launch::new(1, 32), ()));
+    ///     while !launch.is_finished() {
+    ///         device.interrupt();
+    ///         std::thread::yield_now();
+    ///     }
+    ///     launch.join().expect("the launch does not panic")
+    /// });
+    /// assert!(stopped.is_err_and(|error| error.to_string().contains("interrupted")));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn interrupt(&self) {
+        if let Some(on) = self.observation() {
+            on.interrupt_launches();
+        }
+    }
+
     /// The counters of the launches since the previous call, in the order in which each kernel was
     /// first launched. Launches of one kernel with the same extents are added up. Empty unless the
     /// device is [`counted`](Self::counted).

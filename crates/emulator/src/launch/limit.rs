@@ -1,6 +1,7 @@
-//! The limit of a launch, and what is left of it.
+//! What stops a launch before its end: a limit, and an interrupt.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,24 +23,50 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What a launch has executed of its limit. It is checked after each turn of a warp, so a launch ends
-/// a little after its limit.
+/// Stops the launches of a device from another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicU64>);
+
+impl Interrupt {
+    /// Stops the launches that run now, each with a fault a little later. Later ones run.
+    pub fn stop(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a launch is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Limit(Limit),
+    Interrupt,
+}
+
+/// What a launch has executed of its limit, and whether it was interrupted. It is checked after each turn
+/// of a warp, so a launch ends a little after its limit.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     limit: Option<Limit>,
     started: Instant,
     warp_instructions: AtomicU64,
+    interrupt: Interrupt,
+    /// The interrupts before the launch.
+    interrupts: u64,
 }
 
 impl Allowance {
     /// The whole of a limit.
-    pub(crate) fn of(limit: Option<Limit>) -> Self {
-        Self { limit, started: Instant::now(), warp_instructions: AtomicU64::new(0) }
+    pub(crate) fn of(limit: Option<Limit>, interrupt: &Interrupt) -> Self {
+        let interrupts = interrupt.0.load(Ordering::Relaxed);
+        let (started, warp_instructions) = (Instant::now(), AtomicU64::new(0));
+        Self { limit, started, warp_instructions, interrupt: interrupt.clone(), interrupts }
     }
 
-    /// A warp has executed `warp_instructions`. Returns the limit if it is reached.
+    /// A warp has executed `warp_instructions`. Returns why the launch ends, if it does.
     #[inline]
-    pub(crate) fn spend(&self, warp_instructions: u64) -> Option<Limit> {
+    pub(crate) fn spend(&self, warp_instructions: u64) -> Option<Stop> {
+        if self.interrupt.0.load(Ordering::Relaxed) != self.interrupts {
+            return Some(Stop::Interrupt);
+        }
         let limit = self.limit?;
         let is_reached = match limit {
             Limit::Time(time) => self.started.elapsed() >= time,
@@ -48,6 +75,6 @@ impl Allowance {
                 before.saturating_add(warp_instructions) >= most
             }
         };
-        is_reached.then_some(limit)
+        is_reached.then_some(Stop::Limit(limit))
     }
 }

@@ -9,7 +9,7 @@ use crate::cta::warpgroup::{Issue, Moment, Warpgroups};
 use crate::instructions::settle;
 use crate::launch::context::LaunchContext;
 use crate::launch::failure::{Failure, LocatedFailure};
-use crate::launch::limit::Limit;
+use crate::launch::limit::Stop;
 use crate::operation::kind::{Kind, Operation};
 use crate::operation::warpgroup::WarpgroupMultiplication;
 use crate::registers::Registers;
@@ -96,8 +96,8 @@ impl Cta {
         let before = warp.counts.warp_instructions;
         let pause = warp.run(launch, code, blocks)?;
         let executed = warp.counts.warp_instructions - before;
-        if let Some(limit) = launch.allowance.spend(executed) {
-            return Err(stopped(warp, limit));
+        if let Some(stop) = launch.allowance.spend(executed) {
+            return Err(stopped(warp, stop));
         }
         let ran = executed != 0;
         round.changed |= warp.take_changed();
@@ -123,14 +123,22 @@ impl Cta {
     }
 }
 
-/// The failure of a launch that reached its limit in a turn of this warp.
-fn stopped(warp: &Warp, limit: Limit) -> LocatedFailure {
+/// The failure of a launch that was stopped in a turn of this warp.
+fn stopped(warp: &Warp, stop: Stop) -> LocatedFailure {
     let path = warp.paths.first();
-    let message = format!("The launch reached its limit of {limit} and was stopped.");
+    let (message, help) = match stop {
+        Stop::Limit(limit) => (
+            format!("The launch reached its limit of {limit} and was stopped."),
+            Some(
+                "raise the limit, or look for a loop that does not end or a grid that is too large"
+                    .to_owned(),
+            ),
+        ),
+        Stop::Interrupt => ("The launch was interrupted.".to_owned(), None),
+    };
     let mut failure = Failure::new(FaultKind::Limit, path.map_or(0, |path| path.mask), message);
     failure.what = Some(format!("warp {} had come here", warp.index));
-    failure.help =
-        Some("raise the limit, or look for a loop that does not end or a grid that is too large".to_owned());
+    failure.help = help;
     LocatedFailure { pc: path.map_or(0, |path| path.pc), warp: warp.index, failure }
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Predecessor {
 /// Receives what kernels print.
 pub(crate) struct Printer(pub(crate) Box<dyn FnMut(&str) + Send>);
 
-/// Checks, counts, times, limits and prints. Each setting holds for all later launches.
+/// Checks, counts, times, limits, interrupts and prints. Each setting holds for all later launches.
 pub(crate) trait Observation: Send + Sync {
     /// Turns on checking.
     fn check_launches(&self, predecessor: Predecessor);
@@ -39,4 +39,6 @@ pub(crate) trait Observation: Send + Sync {
     fn take_predictions(&self) -> Vec<Prediction>;
     /// Sets how much each launch may execute.
     fn limit_launches(&self, limit: Limit);
+    /// Stops the launches that run.
+    fn interrupt_launches(&self);
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use warpwright_arch::Arch;
 use warpwright_check::{Finding, HostChecks, PreviousLaunch};
 use warpwright_count::Counters;
-use warpwright_emulator::{Emulator, Limit, Schedule, SharedRegion, Source, StartError};
+use warpwright_emulator::{Emulator, Interrupt, Limit, Schedule, SharedRegion, Source, StartError};
 use warpwright_time::{Assumption, Prediction};
 
 use crate::backend::{Backend, Call, Handle, Printer};
@@ -36,6 +36,7 @@ pub(crate) fn peers(arch: &'static Arch, schedule: Schedule, count: usize) -> Re
 fn backend(emulator: Emulator, schedule: Schedule) -> Backend {
     let properties = properties(emulator.arch());
     let machine = Arc::new(Machine {
+        interrupt: emulator.interrupt().clone(),
         emulator: RwLock::new(emulator),
         name: properties.name.clone(),
         schedule,
@@ -90,6 +91,8 @@ struct Adopted {
 /// A running emulator.
 struct Machine {
     emulator: RwLock<Emulator>,
+    /// Beside the emulator, whose lock may be held by the launches that it stops.
+    interrupt: Interrupt,
     /// The name of the device.
     name: String,
     schedule: Schedule,

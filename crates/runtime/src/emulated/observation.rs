@@ -1,4 +1,4 @@
-//! What an emulated device checks, counts, times, limits and prints.
+//! What an emulated device checks, counts, times, limits, interrupts and prints.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -33,6 +33,10 @@ impl Observation for Machine {
 
     fn limit_launches(&self, limit: Limit) {
         *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(limit);
+    }
+
+    fn interrupt_launches(&self) {
+        self.interrupt.stop();
     }
 
     fn take_counters(&self) -> Vec<Counters> {
