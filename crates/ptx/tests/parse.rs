@@ -258,6 +258,20 @@ fn source_positions_reach_instructions() {
     assert_eq!(locations, [(4, None), (6, at(1, 5, 3)), (8, at(2, 8, 0))]);
 }
 
+#[test]
+fn lines_of_inline_assembly_are_those_of_its_statement() {
+    let statements = body(
+        ".loc 1 5 3\n// begin inline asm\n.loc 1 5 3\nmov.u32 %r1, 0;\n.loc 1 6 3\nld.global.u32 %r1, [%rd1];\n\n// end inline asm
+         // begin inline asm\n.loc 1 9 1\nmov.u32 %r2, 0;\n.loc 1 10 1\nmov.u32 %r2, 1;\n\t// end inline asm
+         .loc 1 6 9\nmov.u32 %r3, 2;",
+    );
+    let lines = statements.iter().filter_map(|statement| match statement {
+        Statement::Instruction(instruction) => instruction.location.map(|location| location.line),
+        _ => None,
+    });
+    assert_eq!(lines.collect::<Vec<_>>(), [5, 5, 9, 9, 6]);
+}
+
 /// The positions of the calls around each instruction, as `file:line`, innermost first.
 fn calls(text: &str) -> Vec<Vec<String>> {
     let instructions = body(text).into_iter().filter_map(|statement| match statement {

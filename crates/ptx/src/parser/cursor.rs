@@ -17,6 +17,8 @@ pub(super) struct Cursor<'text> {
     /// The texts of the comments `//@` passed so far, and where the last one begins.
     remarks: Vec<&'text str>,
     last_remark: usize,
+    /// Where the comment stands that began the inline assembly around the cursor.
+    inline_assembly: Option<usize>,
 }
 
 /// A saved position.
@@ -53,7 +55,8 @@ pub(super) fn opens_word(byte: u8) -> bool {
 impl<'text> Cursor<'text> {
     /// The first token of `text`.
     pub(super) fn new(text: &'text str) -> Self {
-        let mut cursor = Self { text, position: 0, line: 1, remarks: Vec::new(), last_remark: 0 };
+        let mut cursor =
+            Self { text, position: 0, line: 1, remarks: Vec::new(), last_remark: 0, inline_assembly: None };
         cursor.skip_blanks();
         cursor
     }
@@ -126,6 +129,11 @@ impl<'text> Cursor<'text> {
                 self.remarks.push(&self.text[start + 3..self.position]);
                 self.last_remark = start;
             }
+            match self.text[start + 2..self.position].trim() {
+                "begin inline asm" => self.inline_assembly = Some(start),
+                "end inline asm" => self.inline_assembly = None,
+                _ => {}
+            }
             return true;
         }
         if !rest.starts_with(b"/*") {
@@ -138,6 +146,11 @@ impl<'text> Cursor<'text> {
         self.line += comment.iter().filter(|&&byte| byte == b'\n').count() as u32;
         self.position += comment.len();
         true
+    }
+
+    /// The place of the comment by which LLVM begins the inline assembly around the cursor; `None` outside of any.
+    pub(super) fn inline_assembly(&self) -> Option<usize> {
+        self.inline_assembly
     }
 
     /// How many comments `//@` have been passed since they were taken.

@@ -78,6 +78,8 @@ struct Parser<'text> {
     nesting: u32,
     /// The `.loc` in force, and the call that was inlined around it.
     location: Option<SourceLocation>,
+    /// The first `.loc` of the inline assembly at that place of the text.
+    assembly_location: Option<(usize, SourceLocation)>,
     inlined: Option<Arc<CallSite>>,
     lines: LineTable,
     /// Arrays in scope with the bytes of one element, for `array[3]`.
@@ -91,6 +93,7 @@ impl<'text> Parser<'text> {
             module: Module { address_size: 64, ..Module::default() },
             nesting: 0,
             location: None,
+            assembly_location: None,
             inlined: None,
             lines: LineTable::default(),
             arrays: Vec::new(),

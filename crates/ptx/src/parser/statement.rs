@@ -42,7 +42,8 @@ impl Parser<'_> {
         let mark = self.cursor.mark();
         match self.cursor.directive() {
             Some("loc") => {
-                let (location, inlined) = self.location()?;
+                let (stated, inlined) = self.location()?;
+                let location = self.of_statement(stated);
                 self.location = Some(location);
                 self.inlined = self.lines.note(location, inlined);
                 statements.push(Statement::Location(location));
@@ -58,6 +59,19 @@ impl Parser<'_> {
                 let variables = self.variables(Linkage::Private, expected)?;
                 statements.extend(variables.into_iter().map(Statement::Variable));
                 Ok(())
+            }
+        }
+    }
+
+    /// The location of the author's statement. In inline assembly, LLVM counts the lines of the assembly on from that
+    /// of the statement, which the first `.loc` has: Triton's loads are several lines of assembly.
+    fn of_statement(&mut self, stated: SourceLocation) -> SourceLocation {
+        let Some(assembly) = self.cursor.inline_assembly() else { return stated };
+        match self.assembly_location {
+            Some((of, first)) if of == assembly => first,
+            _ => {
+                self.assembly_location = Some((assembly, stated));
+                stated
             }
         }
     }
