@@ -10,6 +10,7 @@ mod dtype;
 mod emulation;
 mod exec;
 mod file;
+pub mod findings;
 pub mod inputs;
 mod interrupt;
 mod kernel;
@@ -24,6 +25,7 @@ mod output;
 mod probe;
 mod ptx;
 mod report;
+pub mod results;
 mod roofline;
 mod run;
 mod sources;
@@ -42,6 +44,8 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use output::{Output, STATUS_HELP, Status};
+
+pub use output::Answer;
 
 /// The version, and the commit that it was built from where that is known.
 const VERSION: &str = env!("WARPWRIGHT_VERSION");
@@ -126,23 +130,34 @@ impl Command {
 
 /// Runs a command line, whose first word is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(status(arguments))
+}
+
+/// Runs a command line, whose first word is the program's name. Returns the exit status.
+pub fn status(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<_> = arguments.into_iter().collect();
     match read(&arguments) {
         Ok(command) => command.output().finish(command.run()),
         Err(error) if error.use_stderr() && arguments.iter().any(|word| word == "--json") => {
             Output::Json.refuse(&output::shortened(&error.to_string()));
-            ExitCode::from(Status::Refused as u8)
+            Status::Refused as u8
         }
         Err(error) if error.use_stderr() => {
             let text = output::shortened(&error.render().ansi().to_string());
             let _ = write!(anstream::stderr(), "{text}");
-            ExitCode::from(Status::Refused as u8)
+            Status::Refused as u8
         }
         Err(error) => {
             let _ = error.print();
-            ExitCode::from(error.exit_code() as u8)
+            error.exit_code() as u8
         }
     }
+}
+
+/// Runs a command line, whose first word is the program's name, as with `--json`. Returns the exit status, and
+/// what the program would print.
+pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> (u8, Answer) {
+    output::kept(|| status(arguments.into_iter().chain([OsString::from("--json")])))
 }
 
 /// Reads a command line.

@@ -1,8 +1,8 @@
 //! Where results go: text for people or JSON for machines, and color only on a terminal.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -67,6 +67,32 @@ pub(crate) enum Output {
     Json,
 }
 
+/// What a command would print: for machines, and for people.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// As `--json` prints it; `docs/json.md` describes it.
+    pub json: Value,
+    /// As the command prints it without the flag; empty where it ends with an error.
+    pub text: String,
+}
+
+thread_local! {
+    /// What a command of this thread would print, where its caller takes that.
+    static KEPT: RefCell<Option<Answer>> = const { RefCell::new(None) };
+}
+
+/// Runs a command that prints for machines: its exit status, and what it would print.
+pub(crate) fn kept(command: impl FnOnce() -> u8) -> (u8, Answer) {
+    KEPT.set(Some(Answer::default()));
+    let status = command();
+    (status, KEPT.take().unwrap_or_default())
+}
+
+/// Gives what a command would print to the caller that takes it. Returns whether there is one.
+fn keep(store: impl FnOnce(&mut Answer)) -> bool {
+    KEPT.with_borrow_mut(|kept| kept.as_mut().map(store).is_some())
+}
+
 /// Whether standard output is for one JSON value.
 static IS_FOR_JSON: AtomicBool = AtomicBool::new(false);
 
@@ -89,7 +115,10 @@ impl Output {
     /// Prints a result for machines.
     pub(crate) fn json(self, value: impl FnOnce() -> Value) {
         if self == Self::Json {
-            line(&value());
+            let json = value();
+            if !keep(|kept| kept.json = json.clone()) {
+                line(&json);
+            }
         }
     }
 
@@ -97,20 +126,22 @@ impl Output {
     pub(crate) fn text(self, text: impl FnOnce() -> String) {
         if self == Self::Text {
             line(&text());
+        } else {
+            keep(|kept| kept.text = text());
         }
     }
 
     /// Says how the command ended.
-    pub(crate) fn finish(self, outcome: anyhow::Result<Status>) -> ExitCode {
+    pub(crate) fn finish(self, outcome: anyhow::Result<Status>) -> u8 {
         let status = match outcome {
-            Ok(_) if interrupt::is_requested() => return ExitCode::from(interrupt::STATUS),
+            Ok(_) if interrupt::is_requested() => return interrupt::STATUS,
             Ok(status) => status,
             Err(error) => {
                 self.refuse(&message(&error));
                 Status::of_error(&error)
             }
         };
-        ExitCode::from(status as u8)
+        status as u8
     }
 
     /// Says why nothing was done.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use warpwright_runtime::{Device, Limit, Schedule};
 
+use crate::findings::schedule;
 use crate::output::printing;
 use crate::subject;
 
@@ -42,8 +43,11 @@ impl LimitOption {
     }
 }
 
-/// Reads a limit.
-fn limit(text: &str) -> Result<Limit, String> {
+/// Reads a limit: a time such as `60s`, or a number of warp instructions.
+///
+/// # Errors
+/// It is neither.
+pub fn limit(text: &str) -> Result<Limit, String> {
     let refused =
         || "expected a time such as `60s`, or a number of warp instructions, more than 0".to_owned();
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -89,32 +93,9 @@ impl DeviceOptions {
     }
 }
 
-/// Reads a schedule.
-pub(crate) fn schedule(text: &str) -> Result<Schedule, String> {
-    match text {
-        "eager" => Ok(Schedule::Eager),
-        "latest" => Ok(Schedule::Latest),
-        _ => text
-            .strip_prefix("random:")
-            .and_then(|seed| seed.parse().ok())
-            .map(Schedule::Random)
-            .ok_or_else(|| "expected `eager`, `latest` or `random:SEED` with an integer".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn schedules_are_read() {
-        assert_eq!(schedule("eager"), Ok(Schedule::Eager));
-        assert_eq!(schedule("latest"), Ok(Schedule::Latest));
-        assert_eq!(schedule("random:42"), Ok(Schedule::Random(42)));
-        for wrong in ["", "random", "random:", "random:x", "random:-1", "Eager"] {
-            assert!(schedule(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn limits_are_read() {

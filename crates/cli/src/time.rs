@@ -26,7 +26,7 @@ pub(crate) struct Time {
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<String>,
     /// Number of source lines in the table, the most costly first.
-    #[arg(long, global = true, default_value_t = 12, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
+    #[arg(long, global = true, default_value_t = SHOWN_LINES, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
     lines: usize,
     /// Predict again with a change: `hbm=2x`, `l2=2x`, `tensor=2x`, `no-bank-conflicts`, `device=emu:b200`, or an
     /// option of the kernel such as `stages=5`. May be repeated; each change is tried by itself.
@@ -43,6 +43,9 @@ struct WhatIf {
     change: String,
     microseconds: f64,
 }
+
+/// Lines of a table.
+pub(crate) const SHOWN_LINES: usize = 12;
 
 /// Warp cycles at a line of the source.
 struct Line {
@@ -111,14 +114,18 @@ impl Time {
             changed.push(WhatIf { change: change.clone(), microseconds });
         }
         drop(progress);
-        output.json(|| as_json(&name, &emulator, &predictions, &changed));
+        output.json(|| {
+            let mut record = as_json(&name, &emulator, &predictions);
+            record["what_if"] = changed.iter().map(WhatIf::as_json).collect();
+            record
+        });
         output.text(|| {
             let mut files = sources::files();
             let total: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
             let title = format!("{name} on {emulator}: {}, predicted", duration(total));
             let title = std::iter::once(title).chain(changed.iter().map(|what_if| what_if.text(total)));
             let title = title.collect::<Vec<_>>().join("\n");
-            let parts = predictions.iter().map(|prediction| self.text(prediction, &mut files));
+            let parts = predictions.iter().map(|prediction| text(prediction, self.lines, &mut files));
             std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
         });
         Ok(())
@@ -140,59 +147,64 @@ impl Time {
         let assumption: Assumption = change.parse().map_err(Error::msg)?;
         subject.time_assuming(device, &self.limit, &[assumption]).map(sum)
     }
+}
 
-    fn text(&self, prediction: &Prediction, files: &mut SourceFiles) -> String {
-        let [x, y, z] = prediction.grid;
-        let [bx, by, bz] = prediction.block;
-        let mut text = vec![
-            format!(
-                "{}: {}, {} cycles at {:.0} MHz; {x} x {y} x {z} CTAs of {} threads, {} on an SM \
-                 ({} registers per thread, estimated)",
-                prediction.kernel,
-                duration(prediction.microseconds),
-                prediction.cycles,
-                prediction.clock_mhz,
-                bx * by * bz,
-                prediction.ctas_per_sm,
-                prediction.registers_per_thread,
-            ),
-            format!(
-                "tensor cores busy {:.1} %; device memory {}, L2 {}",
-                100.0 * prediction.tensor_busy,
-                rate(prediction.device_bytes, prediction.microseconds),
-                rate(prediction.l2_bytes, prediction.microseconds),
-            ),
-        ];
-        let ctas = prediction.ctas();
-        if prediction.simulated_ctas < ctas {
-            text.push(format!(
-                "{} of {ctas} CTAs were simulated; the time of the others follows from theirs",
-                prediction.simulated_ctas
-            ));
-        }
-        if prediction.released > 0 {
-            text.push(format!(
-                "{} waits had no end in the model and were cut short: the time is too low",
-                prediction.released
-            ));
-        }
-        let lines = lines(prediction, files);
-        let all: u64 = lines.iter().map(Line::cycles).sum();
-        text.push(format!("{:>7}  {:<24} {}", "cycles", "line", "stalls"));
-        for line in lines.iter().take(self.lines) {
-            let part = 100.0 * line.cycles() as f64 / all.max(1) as f64;
-            text.push(format!(
-                "{part:>6.1}%  {:<24} {}",
-                sources::place(line.file.as_deref(), line.line),
-                line.reasons()
-            ));
-            text.push(format!("{:>9}{}", "", line.text));
-        }
-        text.join("\n")
+/// A prediction for people, with so many lines.
+pub(crate) fn text(prediction: &Prediction, shown: usize, files: &mut SourceFiles) -> String {
+    let [x, y, z] = prediction.grid;
+    let [bx, by, bz] = prediction.block;
+    let mut text = vec![
+        format!(
+            "{}: {}, {} cycles at {:.0} MHz; {x} x {y} x {z} CTAs of {} threads, {} on an SM \
+             ({} registers per thread, estimated)",
+            prediction.kernel,
+            duration(prediction.microseconds),
+            prediction.cycles,
+            prediction.clock_mhz,
+            bx * by * bz,
+            prediction.ctas_per_sm,
+            prediction.registers_per_thread,
+        ),
+        format!(
+            "tensor cores busy {:.1} %; device memory {}, L2 {}",
+            100.0 * prediction.tensor_busy,
+            rate(prediction.device_bytes, prediction.microseconds),
+            rate(prediction.l2_bytes, prediction.microseconds),
+        ),
+    ];
+    let ctas = prediction.ctas();
+    if prediction.simulated_ctas < ctas {
+        text.push(format!(
+            "{} of {ctas} CTAs were simulated; the time of the others follows from theirs",
+            prediction.simulated_ctas
+        ));
     }
+    if prediction.released > 0 {
+        text.push(format!(
+            "{} waits had no end in the model and were cut short: the time is too low",
+            prediction.released
+        ));
+    }
+    let lines = lines(prediction, files);
+    let all: u64 = lines.iter().map(Line::cycles).sum();
+    text.push(format!("{:>7}  {:<24} {}", "cycles", "line", "stalls"));
+    for line in lines.iter().take(shown) {
+        let part = 100.0 * line.cycles() as f64 / all.max(1) as f64;
+        text.push(format!(
+            "{part:>6.1}%  {:<24} {}",
+            sources::place(line.file.as_deref(), line.line),
+            line.reasons()
+        ));
+        text.push(format!("{:>9}{}", "", line.text));
+    }
+    text.join("\n")
 }
 
 impl WhatIf {
+    fn as_json(&self) -> Value {
+        json!({"change": self.change, "microseconds": self.microseconds})
+    }
+
     fn text(&self, unchanged: f64) -> String {
         let change = 100.0 * (self.microseconds / unchanged - 1.0);
         format!("  with {:<22} {} ({change:+.1} %)", self.change, duration(self.microseconds))
@@ -213,7 +225,7 @@ fn rate(bytes: u64, microseconds: f64) -> String {
     format!("{:.1} MB at {:.2} TB/s", bytes as f64 / 1e6, bytes as f64 / microseconds / 1e6)
 }
 
-fn as_json(name: &str, device: &str, predictions: &[Prediction], changed: &[WhatIf]) -> Value {
+pub(crate) fn as_json(name: &str, device: &str, predictions: &[Prediction]) -> Value {
     let microseconds: f64 = predictions.iter().map(|prediction| prediction.microseconds).sum();
     let cycles: u64 = predictions.iter().map(|prediction| prediction.cycles).sum();
     json!({
@@ -223,7 +235,6 @@ fn as_json(name: &str, device: &str, predictions: &[Prediction], changed: &[What
         "microseconds": microseconds,
         "cycles": cycles,
         "error_estimate": ERROR_ESTIMATE,
-        "what_if": changed.iter().map(|one| json!({"change": one.change, "microseconds": one.microseconds})).collect::<Vec<_>>(),
         "launches": predictions,
     })
 }

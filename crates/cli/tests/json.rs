@@ -139,3 +139,17 @@ fn every_verb_prints_the_fields_of_its_table() {
     assert!(code == Some(0) && differences.is_empty(), "{}", differences.join("\n"));
     std::fs::remove_dir_all(&folder).expect("it can be removed");
 }
+
+#[test]
+fn a_program_gets_what_the_command_prints() {
+    let of = |words: &[&str]| {
+        let words = std::iter::once("warpwright").chain(words.iter().copied());
+        warpwright_cli::answer(words.map(std::ffi::OsString::from))
+    };
+    let (status, answer) = of(&["layout", "(2,3):(3,1)"]);
+    assert_eq!((status, &answer.json["status"]), (0, &json!("ok")));
+    assert!(answer.text.contains("(_2,_3):(_3,_1)"), "{}", answer.text);
+    let (status, answer) = of(&["run", "gem"]);
+    assert_eq!((status, &answer.json["status"], answer.text.as_str()), (2, &json!("error"), ""));
+    assert!(answer.json["message"].as_str().is_some_and(|message| message.contains("gemm")));
+}

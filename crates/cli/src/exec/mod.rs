@@ -21,6 +21,7 @@ use crate::target::DeviceOptions;
 pub(crate) use description::Description;
 pub(crate) use json::parse as parse_json;
 pub(crate) use program::{Done, Saving, run};
+pub(crate) use tensor_map::parse_value as parse_tensor_map;
 
 /// Run kernels of any PTX files, as a launch file describes it.
 #[derive(Debug, Args)]

@@ -43,6 +43,11 @@ const PROMOTIONS: [(&str, L2Promotion); 4] = [
 ];
 const FILLS: [(&str, Fill); 2] = [("zero", Fill::Zeros), ("nan", Fill::Nan)];
 
+/// Reads and checks a tensor map that stands alone.
+pub(crate) fn parse_value(value: &serde_json::Value) -> Result<Description> {
+    parse(&Node::root(value))
+}
+
 /// Reads and checks a tensor map.
 pub(super) fn parse(node: &Node<'_>) -> Result<Description> {
     node.object(FIELDS)?;

@@ -38,7 +38,7 @@ pub(crate) struct Report {
     #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<u32>(1..=255))]
     regs: Option<u32>,
     /// Number of source lines in the table, the most costly first.
-    #[arg(long, global = true, default_value_t = 20, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
+    #[arg(long, global = true, default_value_t = SHOWN_LINES, value_name = "N", allow_negative_numbers = true, value_parser = number::integer::<usize>(0..=u64::from(u32::MAX)))]
     lines: usize,
     /// Write an HTML page with the sources beside their counters.
     #[arg(long, global = true, value_name = "FILE")]
@@ -49,8 +49,11 @@ pub(crate) struct Report {
     choice: Option<KernelChoice>,
 }
 
+/// Lines of a table.
+pub(crate) const SHOWN_LINES: usize = 20;
+
 /// One kernel's part of a report.
-struct KernelReport {
+pub(crate) struct KernelReport {
     counters: Counters,
     /// The PTX it was loaded from.
     ptx: Arc<str>,
@@ -92,6 +95,35 @@ impl KernelReport {
     }
 }
 
+/// What each kernel did, with its registers: those that are stated, those of the assembler, or estimated ones. `ptx`
+/// is what a kernel was loaded from.
+pub(crate) fn kernels(
+    counted: Vec<Counters>,
+    ptx: impl Fn(&str) -> Arc<str>,
+    arch: &'static Arch,
+    registers_per_thread: Option<u32>,
+) -> Vec<KernelReport> {
+    let report = |counters: Counters| {
+        let ptx = ptx(&counters.kernel);
+        let assembler = registers::assemble(&ptx, arch.capability);
+        let assembled = registers::of(&counters, assembler.as_ref(), registers_per_thread);
+        KernelReport::new(counters, ptx, arch, assembled)
+    };
+    counted.into_iter().map(report).collect()
+}
+
+/// The reports for people, each with so many lines.
+pub(crate) fn as_text(
+    title: String,
+    kernels: &[KernelReport],
+    arch: &Arch,
+    lines: usize,
+    files: &mut SourceFiles,
+) -> String {
+    let parts = kernels.iter().map(|kernel| table::text(kernel, arch, lines, files));
+    std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
+}
+
 impl Report {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
@@ -103,16 +135,11 @@ impl Report {
         let (counted, launches) = subject.count(&emulator, &self.limit).with_context(|| name.clone())?;
         let arch = Arch::named(emulator.trim_start_matches("emu:"))?;
         progress.step("assembling");
-        let kernels: Vec<KernelReport> = counted
-            .into_iter()
-            .map(|counters| {
-                let launch = launches.iter().find(|launch| *launch.kernel == *counters.kernel);
-                let ptx = launch.map_or_else(|| "".into(), |launch| launch.ptx.clone());
-                let assembler = registers::assemble(&ptx, arch.capability);
-                let assembled = registers::of(&counters, assembler.as_ref(), self.regs);
-                KernelReport::new(counters, ptx, arch, assembled)
-            })
-            .collect();
+        let ptx = |kernel: &str| {
+            let launch = launches.iter().find(|launch| *launch.kernel == *kernel);
+            launch.map_or_else(|| "".into(), |launch| launch.ptx.clone())
+        };
+        let kernels = kernels(counted, ptx, arch, self.regs);
         let mut files = sources::files();
         let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
@@ -121,10 +148,7 @@ impl Report {
         }
         drop(progress);
         output.json(|| as_json(&name, &emulator, &kernels, arch));
-        output.text(|| {
-            let parts = kernels.iter().map(|kernel| table::text(kernel, arch, self.lines, &mut files));
-            std::iter::once(title).chain(parts).collect::<Vec<_>>().join("\n\n")
-        });
+        output.text(|| as_text(title, &kernels, arch, self.lines, &mut files));
         Ok(())
     }
 }
@@ -178,7 +202,7 @@ fn occupancy_sentence(kernel: &KernelReport, capability: &Capability) -> String 
     )
 }
 
-fn as_json(name: &str, device: &str, kernels: &[KernelReport], arch: &Arch) -> Value {
+pub(crate) fn as_json(name: &str, device: &str, kernels: &[KernelReport], arch: &Arch) -> Value {
     let kernels: Vec<Value> = kernels
         .iter()
         .map(|kernel| {
