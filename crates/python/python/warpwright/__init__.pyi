@@ -1,0 +1,34 @@
+from . import triton as triton
+from ._arguments import Scalar as Scalar
+from ._arguments import TensorMap as TensorMap
+from ._device import Buffer as Buffer
+from ._device import Device as Device
+from ._device import Kernel as Kernel
+from ._device import Module as Module
+from ._device import SCHEDULES as SCHEDULES
+from ._errors import ArgumentError as ArgumentError
+from ._errors import DeviceError as DeviceError
+from ._errors import FaultError as FaultError
+from ._errors import FindingsError as FindingsError
+from ._errors import HalfWrittenError as HalfWrittenError
+from ._errors import LaunchError as LaunchError
+from ._errors import OutOfMemoryError as OutOfMemoryError
+from ._errors import PtxError as PtxError
+from ._errors import ReadOnlyError as ReadOnlyError
+from ._errors import RefusedError as RefusedError
+from ._errors import UnknownKernelError as UnknownKernelError
+from ._errors import WarpwrightError as WarpwrightError
+from ._errors import WrongResultError as WrongResultError
+from ._findings import Access as Access
+from ._findings import Finding as Finding
+from ._findings import LaunchCounts as LaunchCounts
+from ._findings import LineStalls as LineStalls
+from ._findings import Prediction as Prediction
+from ._findings import Report as Report
+from ._findings import Source as Source
+from ._verbs import check as check
+from ._verbs import report as report
+from ._verbs import run as run
+from ._verbs import time as time
+
+__all__: list[str]
