@@ -95,7 +95,8 @@ COUNT:
 KINDS = (
     HEADER
     + """
-.visible .entry kinds(.param .u64 .ptr .global .align 4 out, .param .s32 count, .param .f64 scale, .param .b16 half, .param .align 8 .b8 pair[16])
+.visible .entry kinds(.param .u64 .ptr .global .align 4 out, .param .s32 count,
+    .param .f64 scale, .param .b16 half, .param .align 8 .b8 pair[16])
 {
     .reg .b32 %r<3>;
     .reg .b16 %h<1>;

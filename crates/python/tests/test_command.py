@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 import pytest
-
 import warpwright as ww
 
 COMMAND = [sys.executable, "-m", "warpwright"]

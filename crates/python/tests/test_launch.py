@@ -3,7 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
 import warpwright as ww
 from kernels import AXPY, HAND_OVER, HEADER, KINDS, RACE
 
@@ -133,7 +132,9 @@ def test_a_fault_says_where_and_the_device_goes_on(device):
 
 
 def test_a_kernel_prints_to_standard_output(device, capsys):
-    ptx = HEADER + """
+    ptx = (
+        HEADER
+        + """
 .extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 values);
 .global .align 1 .b8 text[7] = {104, 101, 108, 108, 111, 10, 0};
 .visible .entry hello()
@@ -155,6 +156,7 @@ def test_a_kernel_prints_to_standard_output(device, capsys):
     ret;
 }
 """
+    )
     device.load(ptx)["hello"].launch(1, 1)
     assert capsys.readouterr().out.startswith("hello\n")
 

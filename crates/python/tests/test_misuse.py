@@ -7,12 +7,13 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
-
 import warpwright as ww
 from kernels import AXPY, ENDLESS, HAND_OVER, HEADER, KINDS, RACE
 
 MAP = HEADER.replace("sm_80", "sm_90") + ".visible .entry mapped(.param .align 64 .b8 map[128])\n{\n    ret;\n}\n"
-DEADLOCK = HEADER + """
+DEADLOCK = (
+    HEADER.replace("sm_80", "sm_90")
+    + """
 .visible .entry stuck()
 {
     .shared .align 8 .b64 barrier;
@@ -25,7 +26,8 @@ WAIT:
     @!%p0 bra WAIT;
     ret;
 }
-""".replace(".target sm_80", "")
+"""
+)
 
 
 class Tools:
@@ -231,7 +233,7 @@ CASES = [
     (lambda t: t.axpy(1.0, t.x.view(np.uint8)[2:], t.x, t.x.copy(), 8), ww.FaultError, "misaligned|aligned"),
     (lambda t: t.axpy(1.0, np.zeros(0, np.float32), t.x, t.x.copy(), 32), ww.FaultError, "address"),
     (lambda t: t.axpy(1.0, t.x[:16].copy(), t.x, t.x.copy(), 32), ww.FaultError, "out-of-bounds"),
-    (lambda t: t.device.load(DEADLOCK.replace(".version 8.0", ".version 8.0\n.target sm_90"))["stuck"].launch(1, 1), ww.FaultError, "deadlock"),
+    (lambda t: t.kernel(DEADLOCK, "stuck").launch(1, 1), ww.FaultError, "deadlock"),
     (lambda t: ww.Device("emu:h200", limit=1000).load(ENDLESS)["endless"].launch(2**31 - 1, 32), ww.FaultError, "limit"),
     (lambda t: ww.Device("emu:h200", limit="50ms").load(ENDLESS)["endless"].launch(1, 32), ww.FaultError, "0.05 s"),
     # The verbs of a kernel, and those of the command.

@@ -9,9 +9,8 @@ import pytest
 triton = pytest.importorskip("triton")
 
 import triton_kernels as kernels  # noqa: E402
-from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
-
 import warpwright as ww  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 rng = np.random.default_rng(1)
 

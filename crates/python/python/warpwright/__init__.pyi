@@ -1,11 +1,11 @@
 from . import triton as triton
 from ._arguments import Scalar as Scalar
 from ._arguments import TensorMap as TensorMap
+from ._device import SCHEDULES as SCHEDULES
 from ._device import Buffer as Buffer
 from ._device import Device as Device
 from ._device import Kernel as Kernel
 from ._device import Module as Module
-from ._device import SCHEDULES as SCHEDULES
 from ._errors import ArgumentError as ArgumentError
 from ._errors import DeviceError as DeviceError
 from ._errors import FaultError as FaultError

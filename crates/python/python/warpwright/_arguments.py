@@ -209,7 +209,7 @@ def _untyped(parameter: Parameter | None, argument: bool | int | float) -> Any:
             raise ArgumentError(f"the launch passes the float {argument!r}; pass an integer, or a NumPy scalar")
         if size not in _FLOATS:
             raise ArgumentError(
-                f"a float of {size} bytes has several types; pass `numpy.float16(...)` or `Scalar(\"bfloat16\", ...)`"
+                f'a float of {size} bytes has several types; pass `numpy.float16(...)` or `Scalar("bfloat16", ...)`'
             )
         dtype, form = _FLOATS[size]
         try:

@@ -213,9 +213,9 @@ class Kernel:
         """Runs the kernel and waits for its end.
 
         `grid` and `block` have one to three extents, `shared` is dynamic shared memory of a CTA in bytes. An argument is an
-        array or a tensor of the host, a `Buffer`, a scalar (a NumPy scalar, a `Scalar`, or a Python number where the PTX states the type of the
-        parameter), `None` for a null pointer, `bytes` for a structure, or a `TensorMap`. Arrays are used in place where the
-        device can, and are copied otherwise; strides are the kernel's business.
+        array or a tensor of the host, a `Buffer`, a scalar (a NumPy scalar, a `Scalar`, or a Python number where the PTX
+        states the type of the parameter), `None` for a null pointer, `bytes` for a structure, or a `TensorMap`. Arrays are
+        used in place where the device can, and are copied otherwise; strides are the kernel's business.
 
         Raises `ArgumentError`, `LaunchError`, `FindingsError` (of a checked device), `FaultError`.
         """
@@ -276,9 +276,7 @@ def _on_host(argument: Any) -> Any:
     return argument
 
 
-def _shape(
-    grid: Extents, block: Extents, cluster: Extents, shared: int, cooperative: bool, overlapping: bool
-) -> tuple[Any, ...]:
+def _shape(grid: Extents, block: Extents, cluster: Extents, shared: int, cooperative: bool, overlapping: bool) -> tuple[Any, ...]:
     if not isinstance(shared, (int, np.integer)) or not 0 <= shared < 1 << 32:
         raise ArgumentError(f"`shared` is {shared!r}; give a number of bytes")
     extended = (extents("grid", grid), extents("block", block), extents("cluster", cluster))
