@@ -78,7 +78,9 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<Described> {
     } else {
         let pointer: NonNull<Tensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
         // SAFETY: a capsule of this name holds a `DLManagedTensor`, which begins with its tensor.
-        (unsafe { pointer.as_ref() }, false)
+        let tensor = unsafe { pointer.as_ref() };
+        // It cannot say that its memory must not be written, and JAX's must not: NumPy decides the same.
+        (tensor, true)
     };
     let rank = usize::try_from(tensor.rank).unwrap_or(0);
     let list = |numbers: *const i64| -> Vec<i64> {

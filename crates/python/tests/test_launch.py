@@ -1,5 +1,7 @@
 """Launches on arrays of the host and on buffers."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -74,6 +76,22 @@ def test_a_tensor_of_another_library_is_used_in_place(device):
     total = np.zeros(32, np.float32)
     axpy.launch(1, 32, 1.0, ByDlpack(x), x, ByDlpack(total), 32)
     np.testing.assert_array_equal(total, 2 * x)
+
+
+class ByOldDlpack(ByDlpack):
+    """A tensor whose capsule cannot say whether it is read-only."""
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+
+def test_a_tensor_of_dlpack_before_version_1_is_read_only(device):
+    axpy = device.load(AXPY)["axpy"]
+    x, total = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    axpy.launch(1, 32, 1.0, ByOldDlpack(x), x, total, 32)
+    np.testing.assert_array_equal(total, 2 * x)
+    with pytest.raises(ww.ReadOnlyError):
+        axpy.launch(1, 32, 1.0, x, x, ByOldDlpack(np.zeros(32, np.float32)), 32)
 
 
 def test_types_that_numpy_lacks_keep_their_bits(device):
@@ -159,6 +177,23 @@ def test_a_kernel_prints_to_standard_output(device, capsys):
     )
     device.load(ptx)["hello"].launch(1, 1)
     assert capsys.readouterr().out.startswith("hello\n")
+
+
+def test_a_gpu_computes_the_same():
+    try:
+        device = ww.Device("cuda:0")
+    except ww.DeviceError as error:
+        if os.environ.get("WARPWRIGHT_REQUIRE_GPU"):
+            raise
+        pytest.skip(str(error))
+    axpy = device.load(AXPY)["axpy"]
+    whole = np.arange(96, dtype=np.float32)
+    axpy.launch(1, 32, 1.0, whole[1:33], whole[16:48], whole[64:], 32)
+    np.testing.assert_array_equal(whole[64:], np.arange(1, 33) + np.arange(16, 48))
+    buffer = device.array(np.ones(32, np.float32))
+    axpy.launch(1, 32, 1.0, buffer, buffer, buffer, 32)
+    np.testing.assert_array_equal(buffer.numpy(), 2)
+    assert device.load(RACE)["hand_over"].check(1, 64, np.ones(32, np.uint32), np.ones(32, np.uint32))[0].code == "race"
 
 
 def test_the_verbs_of_a_kernel_leave_its_arguments():

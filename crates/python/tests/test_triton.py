@@ -226,6 +226,26 @@ def test_times_and_reports_of_a_launch():
     assert not total.any()
 
 
+def test_misuse_names_the_cause():
+    x = normal(16)
+    add = kernels.add[(1,)]
+    cases = [
+        (lambda: add(x, x, BLOCK=16), TypeError, "missing .*argument"),
+        (lambda: add(x, x, x, 16, BLOCK=16, BANK=3), KeyError, "BANK"),
+        (lambda: add(np.array([None]), x, x, 16, BLOCK=16), ww.ArgumentError, "an array of Python objects"),
+        (lambda: add([1.0], x, x, 16, BLOCK=16), Exception, "list|type"),
+        (lambda: add(x, x, x, 16, BLOCK=1 << 21), Exception, "exceeds|maximum"),
+        (lambda: ww.triton.on("emu:zzz").__enter__(), ww.DeviceError, "unknown device `emu:zzz`"),
+        (lambda: ww.triton.Array("x"), ww.ArgumentError, "a str is no array"),
+        (lambda: ww.triton.check(add, x, x, x, 16, BLOCK=16, schedules="soon"), ww.ArgumentError, "the schedule is"),
+        (lambda: kernels.add[(0x7FFFFFFF, 0x7FFFFFFF)](x, x, x, 16, BLOCK=16), ww.LaunchError, "grid's y extent"),
+    ]
+    for misuse, error, words in cases:
+        with pytest.raises(error, match=words):
+            misuse()
+    add(x, x, np.zeros_like(x), 16, BLOCK=16)
+
+
 def test_outside_of_a_device_the_call_says_so():
     import subprocess
     import sys
