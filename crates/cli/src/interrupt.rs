@@ -5,14 +5,20 @@ use std::io::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::output;
+
 /// The exit status of a command that was interrupted: 128 and the number of the signal.
 pub(crate) const STATUS: u8 = 130;
 
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on, Ctrl-C ends the command in order. Without a handler it would end it at once.
+/// From now on, Ctrl-C ends the command in order. Without a handler it would end it at once. Nothing changes where the
+/// command is part of another program.
 pub(crate) fn end_in_order() {
     static LISTENS: Once = Once::new();
+    if output::is_kept() {
+        return;
+    }
     LISTENS.call_once(|| {
         // Without a handler, Ctrl-C ends the command as it always does.
         let _ = ctrlc::set_handler(|| {

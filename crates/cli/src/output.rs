@@ -88,6 +88,12 @@ pub(crate) fn kept(command: impl FnOnce() -> u8) -> (u8, Answer) {
     (status, KEPT.take().unwrap_or_default())
 }
 
+/// Whether the caller takes what the command of this thread would print: it is part of another program, which has
+/// signal handlers of its own.
+pub(crate) fn is_kept() -> bool {
+    KEPT.with_borrow(Option::is_some)
+}
+
 /// Gives what a command would print to the caller that takes it. Returns whether there is one.
 fn keep(store: impl FnOnce(&mut Answer)) -> bool {
     KEPT.with_borrow_mut(|kept| kept.as_mut().map(store).is_some())
