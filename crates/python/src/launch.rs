@@ -20,7 +20,7 @@ use crate::host::{Range, Span};
 use crate::kernel::Kernel;
 
 /// How often a launch asks whether Ctrl-C was pressed.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Grid, block and cluster, bytes of dynamic shared memory, and whether the launch is cooperative and may overlap the
 /// one before.

@@ -12,6 +12,7 @@ mod kernel;
 mod launch;
 
 use std::ffi::OsString;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use pyo3::prelude::*;
 
@@ -37,10 +38,25 @@ fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
 }
 
 /// Runs the command as with `--json`. Returns the exit status, and what it would print: JSON, and text for people.
+/// After Ctrl-C, it runs on in the background until its end.
 #[pyfunction]
-fn answer(py: Python<'_>, words: Vec<OsString>) -> (u8, String, String) {
-    let (status, answer) = py.detach(|| warpwright_cli::answer(words));
-    (status, answer.json.to_string(), answer.text)
+fn answer(py: Python<'_>, words: Vec<OsString>) -> PyResult<(u8, String, String)> {
+    let (done, mut ended) = channel();
+    // The caller is gone where Ctrl-C was pressed: nobody needs the answer.
+    std::thread::spawn(move || drop(done.send(warpwright_cli::answer(words))));
+    loop {
+        // A receiver may be used by one thread at a time: the closure has it alone.
+        let ended = &mut ended;
+        match py.detach(move || ended.recv_timeout(launch::SIGNAL_INTERVAL)) {
+            Ok((status, answer)) => return Ok((status, answer.json.to_string(), answer.text)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(error::WarpwrightError::new_err(
+                    "the command panicked; standard error has the message",
+                ));
+            }
+        }
+    }
 }
 
 /// The name and the size in bytes of an element type, which NumPy and PyTorch may call otherwise.

@@ -61,6 +61,25 @@ def test_the_library_s_kernels_run_by_name():
         ww.check(np.zeros(3))
 
 
+def test_ctrl_c_interrupts_a_verb():
+    code = """
+import warpwright as ww, signal
+assert ww.check("transpose", m=64, n=64, schedule="eager") == []
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print("ready", flush=True)
+try:
+    ww.run("gemm", m=8192, n=8192, k=8192, device="emu:h200")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    running = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    rest, _ = running.communicate(timeout=20)
+    assert rest == "interrupted\n" and running.returncode == 0
+
+
 def test_ctrl_c_interrupts_a_launch():
     code = """
 import warpwright as ww, sys, time
