@@ -149,20 +149,20 @@ impl Emulator {
         self.memory.read(address, bytes)
     }
 
-    /// Copies host bytes to the device.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+    /// Copies host bytes to the device. A kernel that runs meanwhile sees them as those of another CTA.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.host.note_change();
         self.memory.write(address, bytes)
     }
 
     /// Sets bytes of the device.
-    pub fn fill(&mut self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
+    pub fn fill(&self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
         self.host.note_change();
         self.memory.fill(address, value, length)
     }
 
     /// Copies between device addresses.
-    pub fn copy(&mut self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
+    pub fn copy(&self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
         self.host.note_change();
         self.memory.copy(source, target, length)
     }

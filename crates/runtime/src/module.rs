@@ -56,6 +56,10 @@ impl Module {
         Device { backend: self.backend.clone() }
     }
 
+    pub(crate) fn loaded(&self) -> &Arc<dyn LoadedModule> {
+        &self.loaded
+    }
+
     /// The names of its kernels; empty if only the driver can parse the text.
     pub fn kernels(&self) -> Vec<String> {
         self.entries().map(|entry| entry.name.clone()).collect()
@@ -159,6 +163,10 @@ impl Function {
     /// The same kernel, with what its description says that its PTX does not.
     pub(crate) fn described_by(self, kernel: &ir::Kernel) -> Self {
         Self { requirements: self.requirements.described_by(kernel), ..self }
+    }
+
+    pub(crate) fn loaded(&self) -> &Arc<dyn LoadedKernel> {
+        &self.loaded
     }
 
     pub(crate) fn requirements(&self) -> &Requirements {

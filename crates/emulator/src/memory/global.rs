@@ -526,7 +526,7 @@ impl Memory {
     }
 
     /// Copies host bytes to the device.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -539,7 +539,7 @@ impl Memory {
     }
 
     /// Sets `length` bytes to `value`.
-    pub fn fill(&mut self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
+    pub fn fill(&self, address: u64, value: u8, length: usize) -> Result<(), MemoryError> {
         if length == 0 {
             return Ok(());
         }
@@ -551,7 +551,7 @@ impl Memory {
     }
 
     /// Copies between device addresses; the ranges may overlap.
-    pub fn copy(&mut self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
+    pub fn copy(&self, source: u64, target: u64, length: usize) -> Result<(), MemoryError> {
         if length == 0 {
             return Ok(());
         }

@@ -53,14 +53,14 @@ impl Streams for Machine {
 
     fn fill(&self, stream: Handle, to: &Elements, byte: u8, call: Call) -> Result<()> {
         self.settle(stream);
-        self.result(self.write().fill(to.address(), byte, to.bytes as usize))?;
+        self.result(self.read().fill(to.address(), byte, to.bytes as usize))?;
         self.time_transfer(stream, 0, to.bytes);
         self.check_transfer(stream, Transfer::Fill(*to), call)
     }
 
     fn copy(&self, stream: Handle, to: &Elements, from: &Elements, call: Call) -> Result<()> {
         self.settle(stream);
-        self.result(self.write().copy(from.address(), to.address(), from.bytes as usize))?;
+        self.result(self.read().copy(from.address(), to.address(), from.bytes as usize))?;
         self.time_transfer(stream, from.bytes, to.bytes);
         self.check_transfer(stream, Transfer::Copy { to: *to, from: *from }, call)
     }
@@ -76,7 +76,7 @@ impl Streams for Machine {
         // SAFETY: the caller passes live host memory of the elements' size that is not written during
         // the call.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), to.bytes as usize) };
-        self.result(self.write().write(to.address(), bytes))?;
+        self.result(self.read().write(to.address(), bytes))?;
         self.check_transfer(stream, Transfer::ToDevice(*to), call)
     }
 
