@@ -1,0 +1,3 @@
+//! Programs in C, compiled with our own declarations, run over the library.
+
+mod programs;
