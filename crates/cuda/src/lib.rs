@@ -30,6 +30,7 @@ mod pointer;
 mod pool;
 mod queue;
 mod report;
+mod runtime;
 mod space;
 mod status;
 mod stream;
@@ -38,6 +39,11 @@ mod work;
 
 pub use edge::Entry;
 pub use status::{CODES, Row, Status};
+
+/// Every function of the runtime API, with those that are not supported.
+pub fn runtime_functions() -> impl Iterator<Item = &'static Entry> {
+    runtime::TABLES.iter().copied().flatten()
+}
 
 /// Every function of the driver API, with those that are not supported.
 pub fn driver_functions() -> impl Iterator<Item = &'static Entry> {

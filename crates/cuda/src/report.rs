@@ -96,7 +96,8 @@ fn report(finding: &Finding) {
     append(variables::FINDINGS, &as_json(&finding));
 }
 
-/// A finding with names as their author wrote them. The host's calls are of C: their positions here say nothing.
+/// A finding with names as their author wrote them. The calls of the host are in this library, and their positions say
+/// nothing.
 fn shown(finding: &Finding) -> Finding {
     let mut finding = finding.clone();
     let name = demangled(&finding.kernel);
@@ -107,11 +108,28 @@ fn shown(finding: &Finding) -> Finding {
         labels.for_each(|label| label.text = label.text.replace(&mangled, &name));
         finding.notes.iter_mut().for_each(|note| *note = note.replace(&mangled, &name));
     }
-    let is_own = |label: &&mut Label| {
-        label.source.as_ref().is_some_and(|source| source.file.contains("crates/cuda/src"))
-    };
-    finding.labels.iter_mut().chain(&mut finding.memory).filter(is_own).for_each(|label| label.source = None);
+    // A label without a line of PTX is of a call of the host.
+    let is_call = |label: &&mut Label| label.ptx_line == 0;
     finding
+        .labels
+        .iter_mut()
+        .chain(&mut finding.memory)
+        .filter(is_call)
+        .for_each(|label| label.source = None);
+    finding.help = finding.help.map(|help| in_c(&help));
+    finding
+}
+
+/// An advice with the calls of C in place of those of Rust.
+fn in_c(help: &str) -> String {
+    let snippet =
+        help.find("`let event = ").and_then(|start| Some((start, start + 1 + help[start + 1..].find('`')?)));
+    match snippet {
+        Some((start, end)) => {
+            format!("{}`cudaEventRecord`, then `cudaStreamWaitEvent`{}", &help[..start], &help[end + 1..])
+        }
+        None => help.to_owned(),
+    }
 }
 
 /// Adds a line to the file that a variable names.

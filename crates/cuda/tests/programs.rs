@@ -52,3 +52,28 @@ fn the_driver_api_from_start_to_end() {
     assert_eq!(output("driver", &[]), expected);
     assert_eq!(output("driver", &[("WARPWRIGHT_CUDA_CHECK", "1")]), expected);
 }
+
+#[test]
+fn the_runtime_api_as_the_compilers_host_code_uses_it() {
+    assert_eq!(output("runtime", &[]), "1 launch\ncudaErrorIllegalAddress\n");
+}
+
+#[test]
+fn streams_are_asynchronous() {
+    assert_eq!(output("streams", &[]), "7\ndone\n");
+}
+
+#[test]
+fn the_checkers_report_races_of_two_streams() {
+    let findings = staged().join("findings");
+    let ran = run(
+        "race",
+        &[("WARPWRIGHT_CUDA_CHECK", "1"), ("WARPWRIGHT_CUDA_FINDINGS", findings.to_str().unwrap())],
+    );
+    assert!(ran.status.success());
+    let text = String::from_utf8_lossy(&ran.stderr);
+    assert!(text.contains("error[stream-order]"), "{text}");
+    let lines = std::fs::read_to_string(findings).expect("the file of findings is written");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+    assert!(lines.contains("\"code\":\"stream-order\""), "{lines}");
+}

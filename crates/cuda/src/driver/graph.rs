@@ -77,7 +77,7 @@ fn instantiate(executable: Out<usize>, graph: Handle<Graph>) -> Result<()> {
     executable.set(GRAPHS.get(graph)?.instantiate()?.number)
 }
 
-fn set_work(node: usize, work: Work) -> Result<()> {
+pub(crate) fn set_work(node: usize, work: Work) -> Result<()> {
     Graph::of_node(node)?.change(node, |node| {
         node.work = work;
         Ok(())
@@ -85,7 +85,7 @@ fn set_work(node: usize, work: Work) -> Result<()> {
 }
 
 /// Changes a node of a graph that is instantiated.
-fn set_instantiated(executable: Handle<Executable>, node: usize, work: Work) -> Result<()> {
+pub(crate) fn set_instantiated(executable: Handle<Executable>, node: usize, work: Work) -> Result<()> {
     let executable = EXECUTABLES.get(executable)?;
     let mut ordered = executable.ordered.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     ordered.iter_mut().find(|of| of.number == node).ok_or(Status::INVALID_VALUE)?.work = work;

@@ -1,15 +1,15 @@
 //! The driver API: the functions of `libcuda.so.1`, a file for each of its chapters.
 
-mod context;
-mod device;
-mod entry;
-mod event;
-mod graph;
-mod launch;
-mod memory;
-mod module;
-mod stream;
-mod structures;
+pub(crate) mod context;
+pub(crate) mod device;
+pub(crate) mod entry;
+pub(crate) mod event;
+pub(crate) mod graph;
+pub(crate) mod launch;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod stream;
+pub(crate) mod structures;
 mod tensor_map;
 mod unsupported;
 

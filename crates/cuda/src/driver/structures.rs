@@ -28,7 +28,7 @@ struct Side2D {
 /// `CUDA_MEMCPY2D`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Copy2D {
+pub(crate) struct Copy2D {
     from: Side2D,
     to: Side2D,
     width: usize,
@@ -55,7 +55,7 @@ struct Side3D {
 /// `CUDA_MEMCPY3D`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Copy3D {
+pub(crate) struct Copy3D {
     from: Side3D,
     to: Side3D,
     width: usize,
@@ -97,13 +97,13 @@ impl Copy3D {
     }
 
     /// Adds the copy to a stream.
-    pub(super) fn add(&self, stream: &Stream, waits: bool) -> Result<()> {
+    pub(crate) fn add(&self, stream: &Stream, waits: bool) -> Result<()> {
         let shape = self.shape();
         transfer::copy(stream, self.to.placed(&shape)?, self.from.placed(&shape)?, shape, waits)
     }
 
     /// The copy as a node of a graph.
-    pub(super) fn work(&self) -> Result<Work> {
+    pub(crate) fn work(&self) -> Result<Work> {
         let shape = self.shape();
         let copy = transfer::prepare(self.to.placed(&shape)?, self.from.placed(&shape)?, shape)?;
         Ok(copy.map_or(Work::Empty, Work::Copy))
@@ -119,7 +119,7 @@ impl Side2D {
 
 impl Copy2D {
     /// Adds the copy to a stream.
-    pub(super) fn add(&self, stream: &Stream, waits: bool) -> Result<()> {
+    pub(crate) fn add(&self, stream: &Stream, waits: bool) -> Result<()> {
         let Self { from, to, width, height } = *self;
         Copy3D { from: from.of_3d(), to: to.of_3d(), width, height, depth: 1 }.add(stream, waits)
     }
@@ -128,13 +128,13 @@ impl Copy2D {
 /// `CUlaunchConfig`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct LaunchConfig {
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    pub(super) shared_bytes: u32,
-    pub(super) stream: usize,
-    pub(super) attributes: In<LaunchAttribute>,
-    pub(super) attribute_count: u32,
+pub(crate) struct LaunchConfig {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) stream: usize,
+    pub(crate) attributes: In<LaunchAttribute>,
+    pub(crate) attribute_count: u32,
 }
 
 /// `CUlaunchAttribute`, and `cudaLaunchAttribute`: a number, and a value of 64 bytes.
@@ -168,39 +168,39 @@ pub(crate) fn launch_attributes(
 /// `CUDA_KERNEL_NODE_PARAMS`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct KernelNode {
-    pub(super) function: usize,
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    pub(super) shared_bytes: u32,
-    pub(super) parameters: In<usize>,
-    pub(super) extra: In<usize>,
+pub(crate) struct KernelNode {
+    pub(crate) function: usize,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) parameters: In<usize>,
+    pub(crate) extra: In<usize>,
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct KernelNode2 {
-    pub(super) node: KernelNode,
-    pub(super) kernel: usize,
-    pub(super) context: usize,
+pub(crate) struct KernelNode2 {
+    pub(crate) node: KernelNode,
+    pub(crate) kernel: usize,
+    pub(crate) context: usize,
 }
 
 /// `CUDA_MEMSET_NODE_PARAMS`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct FillNode {
-    pub(super) to: u64,
-    pub(super) pitch: usize,
-    pub(super) value: u32,
-    pub(super) element_bytes: u32,
-    pub(super) width: usize,
-    pub(super) height: usize,
+pub(crate) struct FillNode {
+    pub(crate) to: u64,
+    pub(crate) pitch: usize,
+    pub(crate) value: u32,
+    pub(crate) element_bytes: u32,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
 }
 
 impl FillNode {
     /// The fill as a node of a graph.
-    pub(super) fn work(&self) -> Result<Work> {
+    pub(crate) fn work(&self) -> Result<Work> {
         let side = Side { start: self.to, pitch: self.pitch as u64, slice: 0 };
         let element = self.value.to_le_bytes();
         let element = match self.element_bytes {
@@ -214,7 +214,7 @@ impl FillNode {
 
 impl KernelNode {
     /// The launch as a node of a graph. `kernel` is launched if the node names no function.
-    pub(super) fn work(&self, kernel: usize) -> Result<Work> {
+    pub(crate) fn work(&self, kernel: usize) -> Result<Work> {
         let function = if self.function == 0 { kernel } else { self.function };
         let function = FUNCTIONS.get(Handle::new(function))?;
         let launch = Launch::new(self.grid, self.block).dynamic_shared(self.shared_bytes);
@@ -226,7 +226,7 @@ impl KernelNode {
 /// `CUDA_HOST_NODE_PARAMS`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct HostNode {
-    pub(super) function: crate::edge::HostFunction,
-    pub(super) argument: usize,
+pub(crate) struct HostNode {
+    pub(crate) function: crate::edge::HostFunction,
+    pub(crate) argument: usize,
 }
