@@ -28,6 +28,7 @@ mod report;
 pub mod results;
 mod roofline;
 mod run;
+mod run_cuda;
 mod sources;
 mod subject;
 mod suggestion;
@@ -57,6 +58,7 @@ Environment:
   WARPWRIGHT_CACHE             folder of the results of `tune` [default: warpwright below XDG_CACHE_HOME or ~/.cache]
   WARPWRIGHT_PTXAS             assembler that `report` takes registers from [default: ptxas, from the PATH]
   WARPWRIGHT_JIT_OPTIMIZATION  level at which the driver's assembler optimizes, 0 (none) to 4 [default: 4]
+  WARPWRIGHT_CUDA_LIBRARY      path of libwarpwright_cuda.so, for `run-cuda` [default: beside the command]
   WARPWRIGHT_CUBLAS            path of libcublasLt.so, for `bench --vs cublas` [default: the system's]
   WARPWRIGHT_NCCL              path of libnccl.so.2, for `bench all-reduce` [default: the system's]";
 
@@ -78,6 +80,7 @@ enum Verb {
     Devices(devices::Devices),
     Kernels(kernels::Kernels),
     Run(run::Run),
+    RunCuda(run_cuda::RunCuda),
     Bench(bench::Bench),
     Ladder(ladder::Ladder),
     Tune(tune::Tune),
@@ -102,6 +105,7 @@ impl Command {
         output.select();
         match &self.verb {
             Verb::Check(check) => return check.run(output),
+            Verb::RunCuda(run_cuda) => return run_cuda.run(output),
             Verb::Devices(devices) => devices.run(output),
             Verb::Kernels(kernels) => kernels.run(output),
             Verb::Run(run) => run.run(output),

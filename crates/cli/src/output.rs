@@ -50,9 +50,10 @@ impl Status {
 pub(crate) const STATUS_HELP: &str = "\
 Exit status:
   0    the command did what it was asked, and found nothing wrong
-  1    `check` found something, or a kernel's result is wrong
+  1    `check` or `run-cuda --check` found something, or a kernel's result is wrong
   2    the command line or a file is refused, or the machine lacks what is needed
   3    a kernel, the GPU or the driver failed while it ran: a fault, a deadlock, a limit that was reached
+  any  `run-cuda` otherwise ends with the status of its program
   130  Ctrl-C ended the command; `tune`, `ladder`, `check` and `bench list` print what they have";
 
 /// How often the sign of life moves.

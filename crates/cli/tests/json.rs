@@ -72,10 +72,12 @@ fn differences(tables: &Tables, ty: &str, value: &Value, place: &str) -> Vec<Str
 /// Runs a command with `--json` in a folder: its value and its exit status.
 fn run(folder: &Path, words: &[&str]) -> (Value, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_warpwright"))
-        .args(words)
         .arg("--json")
+        .args(words)
         .current_dir(folder)
         .env("WARPWRIGHT_DEVICE", "emu:h200")
+        // `true` loads no library of CUDA: any file is one for it.
+        .env("WARPWRIGHT_CUDA_LIBRARY", folder.join("twice.ptx"))
         .output()
         .expect("the command starts");
     let value = serde_json::from_slice(&output.stdout);
@@ -102,7 +104,7 @@ fn every_verb_prints_the_fields_of_its_table() {
     std::fs::write(folder.join("right.json"), launch(8)).expect("writable");
     std::fs::write(folder.join("wrong.json"), launch(4)).expect("writable");
     let tables = tables();
-    let cases: [(&str, &str, i32); 22] = [
+    let cases: [(&str, &str, i32); 24] = [
         ("devices", "devices", 0),
         ("kernels", "kernels", 0),
         ("run", "run vector-add --length 10", 0),
@@ -116,6 +118,8 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("error", "exec wrong.json", 3),
         ("error", "exec missing.json", 2),
         ("error", "frobnicate", 2),
+        ("run-cuda", "run-cuda --check true", 0),
+        ("error", "run-cuda ./missing", 2),
         ("check", "check right.json --seeds 0", 0),
         ("check", "check wrong.json --seeds 0", 1),
         ("check --explain", "check --explain race", 0),

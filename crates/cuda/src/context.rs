@@ -138,6 +138,11 @@ impl Context {
         }
     }
 
+    /// Waits for all work of all contexts, which may use memory of any of them.
+    pub(crate) fn synchronize_device() {
+        STREAMS.all().iter().filter_map(|stream| stream.queue.end()).for_each(|end| end.wait());
+    }
+
     /// Waits for all its work, and returns the failure of a kernel.
     pub(crate) fn synchronize(&self) -> Result<()> {
         self.check()?;

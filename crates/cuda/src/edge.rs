@@ -132,13 +132,16 @@ impl In<c_char> {
     }
 }
 
+/// No program has more bytes in one place.
+const MOST_BYTES: usize = 1 << 46;
+
 impl In<u8> {
     /// Bytes of the caller.
     pub(crate) fn bytes(self, count: usize) -> Result<Vec<u8>> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        if self.0.is_null() {
+        if self.0.is_null() || count > MOST_BYTES {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller has as many bytes there, by the contract of the API.

@@ -103,10 +103,11 @@ fn shown(finding: &Finding) -> Finding {
     let name = demangled(&finding.kernel);
     if name != finding.kernel {
         let mangled = std::mem::replace(&mut finding.kernel, name.clone());
-        finding.message = finding.message.replace(&mangled, &name);
-        let labels = finding.labels.iter_mut().chain(&mut finding.memory);
-        labels.for_each(|label| label.text = label.text.replace(&mangled, &name));
-        finding.notes.iter_mut().for_each(|note| *note = note.replace(&mangled, &name));
+        let parameter = format!("{mangled}_param_");
+        let shown = |text: &mut String| *text = text.replace(&parameter, "param_").replace(&mangled, &name);
+        shown(&mut finding.message);
+        finding.labels.iter_mut().chain(&mut finding.memory).for_each(|label| shown(&mut label.text));
+        finding.notes.iter_mut().for_each(shown);
     }
     // A label without a line of PTX is of a call of the host.
     let is_call = |label: &&mut Label| label.ptx_line == 0;

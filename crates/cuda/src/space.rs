@@ -220,7 +220,7 @@ pub(crate) fn pointer(address: u64) -> Option<NonNull<u8>> {
 
 /// Maps memory of zeros, near [`HOST_BASE`] if that is free.
 fn map(bytes: usize) -> Option<u64> {
-    let gap = (bytes as u64).next_multiple_of(1 << 21).checked_add(1 << 21)?;
+    let gap = (bytes as u64).checked_next_multiple_of(1 << 21)?.checked_add(1 << 21)?;
     let hint = NEXT_HOST.fetch_add(gap, Ordering::Relaxed);
     let hint = std::ptr::with_exposed_provenance_mut(hint as usize);
     let (access, kind) =

@@ -1,3 +1,5 @@
 //! Programs in C, compiled with our own declarations, run over the library.
 
+mod calls;
+mod images;
 mod programs;

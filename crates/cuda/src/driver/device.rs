@@ -1,6 +1,7 @@
 //! Devices and their attributes.
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::Ordering;
 
 use super::guard;
 use crate::attribute::attribute;
@@ -88,25 +89,24 @@ functions! { guard; TABLE:
         device(ordinal)?;
         context.check()?;
         let primary = Context::primary();
-        primary.retained.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        primary.retained.fetch_add(1, Ordering::AcqRel);
         context.set(primary.number)
     }
     11000 cuDevicePrimaryCtxRelease_v2: (ordinal: c_int) {
         device(ordinal)?;
-        let order = std::sync::atomic::Ordering::AcqRel;
         let retained = &Context::primary().retained;
-        let released = retained.fetch_update(order, order, |count| count.checked_sub(1));
+        let released = retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
         released.map(|_| ()).map_err(|_| Status::INVALID_CONTEXT)
     }
     11000 cuDevicePrimaryCtxSetFlags_v2: (ordinal: c_int, flags: u32) {
         device(ordinal)?;
         if flags & !0x1ff != 0 { return Err(Status::INVALID_VALUE) }
-        Context::primary().flags.store(flags, std::sync::atomic::Ordering::Relaxed);
+        Context::primary().flags.store(flags, Ordering::Relaxed);
         Ok(())
     }
     7000 cuDevicePrimaryCtxGetState: (ordinal: c_int, flags: Out<u32>, active: Out<c_int>) {
         device(ordinal)?;
-        let (primary, order) = (Context::primary(), std::sync::atomic::Ordering::Relaxed);
+        let (primary, order) = (Context::primary(), Ordering::Relaxed);
         flags.set(primary.flags.load(order))?;
         active.set(c_int::from(primary.retained.load(order) > 0))
     }

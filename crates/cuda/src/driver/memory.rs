@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::guard;
 use super::structures::{Copy2D, Copy3D};
-use crate::context::current;
+use crate::context::{Context, current};
 use crate::edge::{In, Out, functions};
 use crate::handles::Handle;
 use crate::pointer;
@@ -62,9 +62,9 @@ functions! { guard; TABLE:
         pitch.set(row)
     }
     3020 cuMemFree_v2: (address: u64) {
-        let context = current()?;
+        current()?;
         if address == 0 { return Ok(()) }
-        context.synchronize_all();
+        Context::synchronize_device();
         space::free(address)
     }
     3020 cuMemGetAddressRange_v2: (base: Out<u64>, size: Out<usize>, address: u64) {
@@ -84,9 +84,9 @@ functions! { guard; TABLE:
         pointer.set(space::allocate_host(bytes, Kind::Host { flags }, current()?.number)?)
     }
     2000 cuMemFreeHost: (pointer: u64) {
-        let context = current()?;
+        current()?;
         if pointer == 0 { return Ok(()) }
-        context.synchronize_all();
+        Context::synchronize_device();
         space::free_host(pointer)
     }
     3020 cuMemHostGetDevicePointer_v2: (address: Out<u64>, pointer: u64, flags: u32) {
@@ -109,7 +109,8 @@ functions! { guard; TABLE:
         space::register(pointer, bytes, flags, current()?.number)
     }
     4000 cuMemHostUnregister: (pointer: u64) {
-        current()?.synchronize_all();
+        current()?;
+        Context::synchronize_device();
         space::unregister(pointer)
     }
     6000 cuMemAllocManaged: (address: Out<u64>, bytes: usize, flags: u32) {
