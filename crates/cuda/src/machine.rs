@@ -64,13 +64,16 @@ impl Machine {
         let named = std::env::var(variables::DEVICE).ok().filter(|name| name.starts_with("emu:"));
         let name = named.unwrap_or_else(|| "emu:h200".to_owned());
         let arch = Arch::named(name.trim_start_matches("emu:")).map_err(|error| error.to_string())?;
-        let device = Device::emulated(arch, Schedule::Eager).map_err(|error| error.to_string())?;
         let (is_checked, is_timed) = (is_set(variables::CHECK), is_set(variables::TIME));
+        let in_order = is_checked || is_timed;
+        // In order, nothing that the program does later can end a wait.
+        let device = if in_order { Device::emulated } else { Device::emulated_beside_program };
+        let device = device(arch, Schedule::Eager).map_err(|error| error.to_string())?;
         let print = |text: &str| PRINTED.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
         let device = device.printing_to(print).map_err(|error| error.to_string())?;
         let device = if is_checked { device.checked().map_err(|error| error.to_string())? } else { device };
         let device = if is_timed { device.timed().map_err(|error| error.to_string())? } else { device };
-        Ok(Self { raw: device.raw(), arch, in_order: is_checked || is_timed, printed: &PRINTED })
+        Ok(Self { raw: device.raw(), arch, in_order, printed: &PRINTED })
     }
 
     /// Writes what kernels have printed to C's standard output, in which the program's own text is.

@@ -111,7 +111,8 @@ impl Caller {
         }
         if kinds.contains('z') {
             // An array has as many elements as its count says.
-            let counts = arguments.iter_mut().zip(kinds.chars()).filter(|(_, kind)| matches!(kind, 'i' | 's'));
+            let counts =
+                arguments.iter_mut().zip(kinds.chars()).filter(|(_, kind)| matches!(kind, 'i' | 's'));
             counts.for_each(|(count, _)| *count = (*count).min(4096));
         }
         self.zeros.fill(0);

@@ -53,6 +53,12 @@ impl Emulator {
         (0..count).map(|ordinal| Self::on(&host, ordinal, arch, threads)).collect()
     }
 
+    /// A device of a program whose later calls, and whose accesses to [adopted](Self::adopt) memory, may end the waits of
+    /// kernels: what stands still is deadlocked only after a minute. The program counts as a device that runs nothing.
+    pub fn beside_program(arch: &'static Arch) -> Result<Self, StartError> {
+        Self::on(&Arc::new(Host::new(2)), 0, arch, 0)
+    }
+
     fn on(host: &Arc<Host>, ordinal: usize, arch: &'static Arch, threads: usize) -> Result<Self, StartError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
         let (memory, launches) = (Memory::new(arch.global_bytes), AtomicU64::new(0));

@@ -65,6 +65,15 @@ impl Device {
         emulated::open(arch, schedule, 1).map(Self::of)
     }
 
+    /// An emulated GPU for a driver that is made of one ([`raw`](Self::raw)): its streams are asynchronous, and a kernel
+    /// may wait for what the program does later. A wait in vain ends after a minute.
+    ///
+    /// # Errors
+    /// The emulator's threads cannot be started.
+    pub fn emulated_beside_program(arch: &'static Arch, schedule: Schedule) -> Result<Self> {
+        emulated::beside_program(arch, schedule).map(Self::of)
+    }
+
     /// A GPU, by ordinal.
     ///
     /// # Errors

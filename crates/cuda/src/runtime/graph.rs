@@ -129,7 +129,7 @@ functions! { super::guard; TABLE:
     10000 cudaGraphGetRootNodes: (graph: Handle<Graph>, nodes: Out<usize>, count: Out<usize>) {
         driver::cuGraphGetRootNodes(graph, nodes, count).ok()
     }
-    // CUDA 13 has the data of the edges in front of the count.
+    // CUDA 13 has the data of the edges before the count.
     10000 cudaGraphGetEdges: (
         graph: Handle<Graph>, from: Out<usize>, to: Out<usize>, fourth: Out<usize>, fifth: Out<usize>,
     ) {
@@ -139,6 +139,27 @@ functions! { super::guard; TABLE:
         graph: Handle<Graph>, from: In<usize>, to: In<usize>, fourth: usize, fifth: usize,
     ) {
         driver::cuGraphAddDependencies(graph, from, to, if major() == 12 { fourth } else { fifth }).ok()
+    }
+    10000 cudaGraphNodeGetDependencies: (node: usize, nodes: Out<usize>, third: Out<usize>, fourth: Out<usize>) {
+        driver::cuGraphNodeGetDependencies(node, nodes, if major() == 12 { third } else { fourth }).ok()
+    }
+    10000 cudaGraphNodeGetDependentNodes: (node: usize, nodes: Out<usize>, third: Out<usize>, fourth: Out<usize>) {
+        driver::cuGraphNodeGetDependentNodes(node, nodes, if major() == 12 { third } else { fourth }).ok()
+    }
+    10000 cudaGraphHostNodeSetParams: (node: usize, host: In<HostNode>) {
+        driver::cuGraphHostNodeSetParams(node, host).ok()
+    }
+    10020 cudaGraphExecHostNodeSetParams: (executable: Handle<Executable>, node: usize, host: In<HostNode>) {
+        driver::cuGraphExecHostNodeSetParams(executable, node, host).ok()
+    }
+    10000 cudaGraphMemcpyNodeSetParams: (node: usize, copy: In<Copy3D>) {
+        driver::set_work(node, copy.get()?.work()?)
+    }
+    10020 cudaGraphExecMemcpyNodeSetParams: (executable: Handle<Executable>, node: usize, copy: In<Copy3D>) {
+        driver::set_instantiated(executable, node, copy.get()?.work()?)
+    }
+    10020 cudaGraphExecMemsetNodeSetParams: (executable: Handle<Executable>, node: usize, fill: In<FillNode>) {
+        driver::set_instantiated(executable, node, fill.get()?.work()?)
     }
     10000 cudaGraphNodeGetType: (node: usize, to: Out<c_int>) { driver::cuGraphNodeGetType(node, to).ok() }
     10000 cudaGraphDestroyNode: (node: usize) { driver::cuGraphDestroyNode(node).ok() }

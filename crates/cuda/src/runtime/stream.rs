@@ -86,6 +86,17 @@ functions! { super::guard; TABLE:
     ) {
         driver::cuStreamGetCaptureInfo_v2(stream, status, id, graph, after, count).ok()
     }
+    // CUDA 13 has the graph and the dependencies, too.
+    10010 cudaStreamGetCaptureInfo | cudaStreamGetCaptureInfo_ptsz: (
+        stream: Handle<Stream>, status: Out<c_int>, id: Out<u64>, graph: Out<usize>, after: Out<*const usize>,
+        edges: Out<*const c_void>, count: Out<usize>,
+    ) {
+        if super::registry::major() == 12 {
+            let (none, no_list) = (Out::at_address(0), Out::at_address(0));
+            return driver::cuStreamGetCaptureInfo_v2(stream, status, id, none, no_list, Out::at_address(0)).ok();
+        }
+        driver::cuStreamGetCaptureInfo_v3(stream, status, id, graph, after, edges, count).ok()
+    }
     12030 cudaStreamGetCaptureInfo_v3 | cudaStreamGetCaptureInfo_v3_ptsz: (
         stream: Handle<Stream>, status: Out<c_int>, id: Out<u64>, graph: Out<usize>, after: Out<*const usize>,
         edges: Out<*const c_void>, count: Out<usize>,

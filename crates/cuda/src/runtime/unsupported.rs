@@ -71,11 +71,8 @@ unsupported! { TABLE:
     cudaGraphExecExternalSemaphoresWaitNodeSetParams
     cudaGraphExecGetFlags
     cudaGraphExecGetId
-    cudaGraphExecHostNodeSetParams
-    cudaGraphExecMemcpyNodeSetParams
     cudaGraphExecMemcpyNodeSetParamsFromSymbol
     cudaGraphExecMemcpyNodeSetParamsToSymbol
-    cudaGraphExecMemsetNodeSetParams
     cudaGraphExecNodeSetParams
     cudaGraphExternalSemaphoresSignalNodeGetParams
     cudaGraphExternalSemaphoresSignalNodeSetParams
@@ -84,7 +81,6 @@ unsupported! { TABLE:
     cudaGraphGetEdges_v2
     cudaGraphGetId
     cudaGraphHostNodeGetParams
-    cudaGraphHostNodeSetParams
     cudaGraphInstantiateWithParams
     cudaGraphInstantiateWithParams_ptsz
     cudaGraphKernelNodeCopyAttributes
@@ -94,15 +90,12 @@ unsupported! { TABLE:
     cudaGraphMemAllocNodeGetParams
     cudaGraphMemFreeNodeGetParams
     cudaGraphMemcpyNodeGetParams
-    cudaGraphMemcpyNodeSetParams
     cudaGraphMemcpyNodeSetParamsFromSymbol
     cudaGraphMemcpyNodeSetParamsToSymbol
     cudaGraphMemsetNodeGetParams
     cudaGraphNodeFindInClone
     cudaGraphNodeGetContainingGraph
-    cudaGraphNodeGetDependencies
     cudaGraphNodeGetDependencies_v2
-    cudaGraphNodeGetDependentNodes
     cudaGraphNodeGetDependentNodes_v2
     cudaGraphNodeGetEnabled
     cudaGraphNodeGetLocalId
@@ -214,8 +207,6 @@ unsupported! { TABLE:
     cudaStreamBeginRecaptureToGraph_ptsz
     cudaStreamCopyAttributes
     cudaStreamCopyAttributes_ptsz
-    cudaStreamGetCaptureInfo
-    cudaStreamGetCaptureInfo_ptsz
     cudaStreamGetDevResource
     cudaStreamGetDevResource_ptsz
     cudaStreamUpdateCaptureDependencies

@@ -1,6 +1,7 @@
 /* Streams are asynchronous: a kernel waits for another stream, and for the host; events order; graphs repeat. */
 #include "cuda.h"
 #include "vector.h"
+#include <threads.h>
 
 enum { N = 512 };
 static int called;
@@ -38,10 +39,21 @@ int main(void) {
     OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, first, wait, NULL));
     OK(cuEventRecord(end, first));
     EXPECT(600, cuStreamQuery(first));
+    /* Nothing changes for a while: that is no deadlock yet. */
+    thrd_sleep(&(struct timespec){0, 200000000}, NULL);
     OK(cuMemsetD32Async(flag, 1, 1, second));
     OK(cuEventSynchronize(end));
     OK(cuEventElapsedTime(&milliseconds, start, end));
     if (!(milliseconds > 0)) return puts("no time"), 1;
+
+    /* It ends when the host sets a word of memory that both access. */
+    *(volatile unsigned *)z = 0;
+    void *mapped[] = {&z};
+    OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, first, mapped, NULL));
+    thrd_sleep(&(struct timespec){0, 100000000}, NULL);
+    EXPECT(600, cuStreamQuery(first));
+    *(volatile unsigned *)z = 1;
+    OK(cuStreamSynchronize(first));
 
     /* Ones on one stream, twos on the other, their sum behind an event; a callback behind it. */
     int seven = 7;

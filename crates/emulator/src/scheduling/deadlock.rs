@@ -59,8 +59,8 @@ impl Cluster {
                 "Deadlock: every thread of the {whole} that has not exited waits, and none of them can be released."
             ),
             Proof::WithoutPeer => format!(
-                "Deadlock: every thread of the {whole} that has not exited waits, and another device of the host, \
-                 which could end the wait, has run no kernel for a minute."
+                "Deadlock: every thread of the {whole} that has not exited waits, and another device or the program \
+                 of the host, which could end the wait, has done nothing for a minute."
             ),
             Proof::Still { others: 0 } => format!(
                 "Deadlock: every thread of the {whole} that has not exited waits, and nothing changes what it waits for."

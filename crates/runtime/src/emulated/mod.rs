@@ -27,6 +27,11 @@ pub(crate) fn open(arch: &'static Arch, schedule: Schedule, threads: usize) -> R
     Ok(backend(Emulator::with_threads(arch, threads).map_err(does_not_start)?, schedule))
 }
 
+/// An emulated GPU whose kernels wait for what the program does later.
+pub(crate) fn beside_program(arch: &'static Arch, schedule: Schedule) -> Result<Backend> {
+    Ok(backend(Emulator::beside_program(arch).map_err(does_not_start)?, schedule))
+}
+
 /// Emulated GPUs of one host.
 pub(crate) fn peers(arch: &'static Arch, schedule: Schedule, count: usize) -> Result<Vec<Backend>> {
     let emulators = Emulator::peers(arch, count).map_err(does_not_start)?;
