@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use warpwright_arch::Capability;
+use warpwright_ptx::syntax::{StateSpace, Statement, Variable};
 use warpwright_runtime::{Function as Loaded, Launch};
 
 use crate::handles::Handles;
@@ -72,8 +73,8 @@ impl Function {
         Ok(match attribute {
             0 => attributes.threads_per_cta as i32,
             1 => attributes.shared_bytes as i32,
-            2 => 0,
-            3 => attributes.local_bytes as i32,
+            2 => self.memory_of_text().0,
+            3 => self.memory_of_text().1,
             // The emulator assigns no registers: a number that any launch has room for.
             4 => (attributes.registers_per_thread as i32).max(32),
             5 | 6 => version,
@@ -83,6 +84,16 @@ impl Function {
             }
             _ => return Err(Status::INVALID_VALUE),
         })
+    }
+
+    /// The bytes of constant memory of its module, and of local memory of a thread, as the PTX declares them.
+    fn memory_of_text(&self) -> (i32, i32) {
+        let Ok(module) = warpwright_ptx::parse(self.loaded.ptx()) else { return (0, 0) };
+        let own =
+            module.functions.iter().find(|function| function.is_entry && function.name == self.loaded.name());
+        let body = own.and_then(|function| function.body.as_deref()).unwrap_or_default();
+        let constant = module.variables.iter().filter(|variable| variable.space == StateSpace::Constant);
+        (constant.map(bytes).sum::<u64>() as i32, local_bytes(body) as i32)
     }
 
     /// Sets an attribute.
@@ -124,6 +135,22 @@ impl Function {
         let best = resident.fold((0, 0), |best, of| if of.0 * of.1 > best.0 * best.1 { of } else { best });
         Ok((best.0, best.1 * sm_count))
     }
+}
+
+/// The bytes of a variable.
+fn bytes(variable: &Variable) -> u64 {
+    let elements: u64 = variable.dimensions.iter().map(|extent| extent.unwrap_or(0)).product();
+    elements * u64::from(variable.vector.max(1)) * u64::from(variable.ty.bytes())
+}
+
+/// The bytes of the variables in local memory that statements declare.
+fn local_bytes(statements: &[Statement]) -> u64 {
+    let of_statement = |statement: &Statement| match statement {
+        Statement::Variable(variable) if variable.space == StateSpace::Local => bytes(variable),
+        Statement::Block(inner) => local_bytes(inner),
+        _ => 0,
+    };
+    statements.iter().map(of_statement).sum()
 }
 
 pub(crate) fn capability() -> Result<&'static Capability> {

@@ -29,6 +29,13 @@ int main(void) {
     OK(cuModuleLoadData(&module, vector_ptx));
     EXPECT(500, cuModuleGetFunction(&add, module, "subtract"));
     OK(cuModuleGetFunction(&add, module, "add"));
+    CUfunction fault;
+    int constant, local, none;
+    OK(cuModuleGetFunction(&fault, module, "fault"));
+    OK(cuFuncGetAttribute(&constant, 2, fault));
+    OK(cuFuncGetAttribute(&local, 3, fault));
+    OK(cuFuncGetAttribute(&none, 3, add));
+    if (constant != 80 || local != 400 || none != 0) return printf("%d %d %d\n", constant, local, none), 1;
     OK(cuMemGetInfo_v2(&free_before, &total));
     OK(cuMemAlloc_v2(&x, sizeof host));
     OK(cuMemAlloc_v2(&y, sizeof host));

@@ -1,7 +1,7 @@
 /* Kernels of the test programs. `add`: z = x + y. `wait`: waits until a word of mapped memory is 1. */
 static const char vector_ptx[] =
     ".version 7.0\n.target sm_80\n.address_size 64\n"
-    ".visible .global .align 4 .u32 launches;\n"
+    ".visible .global .align 4 .u32 launches;\n.visible .const .align 4 .b8 table[80];\n"
     ".visible .entry add(.param .u64 px, .param .u64 py, .param .u64 pz, .param .u32 pn)\n"
     "{ .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %d<8>; .reg .f32 %f<4>;\n"
     "ld.param.u64 %d1, [px]; ld.param.u64 %d2, [py]; ld.param.u64 %d3, [pz]; ld.param.u32 %r1, [pn];\n"
@@ -16,4 +16,4 @@ static const char vector_ptx[] =
     "ld.param.u64 %d1, [pflag];\n"
     "again: ld.acquire.sys.global.u32 %r1, [%d1]; setp.ne.u32 %p, %r1, 1; @%p bra again; ret; }\n"
     ".visible .entry fault(.param .u64 paddress)\n"
-    "{ .reg .b64 %d<4>; ld.param.u64 %d1, [paddress]; st.global.u32 [%d1], 1; ret; }\n";
+    "{ .local .align 16 .b8 depot[400]; .reg .b64 %d<4>; ld.param.u64 %d1, [paddress]; st.global.u32 [%d1], 1; ret; }\n";
