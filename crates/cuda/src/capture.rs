@@ -1,6 +1,7 @@
 //! Capture: operations of streams become nodes of a graph.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::event::Event;
 use crate::graph::Graph;
@@ -90,8 +91,23 @@ impl Capture {
     /// Records an event on a captured stream.
     pub(crate) fn record(self: &Arc<Self>, stream: &Stream, event: &Event) {
         let mark = Mark { capture: self.clone(), after: self.dependencies(stream) };
-        *event.captured.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+        marks().insert(event.number, mark);
     }
+}
+
+fn marks() -> MutexGuard<'static, HashMap<usize, Mark>> {
+    static MARKS: OnceLock<Mutex<HashMap<usize, Mark>>> = OnceLock::new();
+    MARKS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where an event was recorded last, if that was in a capture.
+pub(crate) fn mark(event: &Event) -> Option<Mark> {
+    marks().get(&event.number).cloned()
+}
+
+/// An event is recorded elsewhere, or destroyed.
+pub(crate) fn forget(event: &Event) {
+    marks().remove(&event.number);
 }
 
 /// Makes a stream wait for an event that was recorded in a capture: the stream is captured too.

@@ -10,7 +10,6 @@ use crate::machine::machine;
 use crate::queue::Point;
 use crate::report;
 use crate::status::{Result, Status};
-use crate::stream::Stream;
 
 /// Events by their handles.
 pub(crate) static EVENTS: Handles<Event> = Handles::new();
@@ -24,9 +23,10 @@ pub(crate) struct Event {
     pub(crate) raw: RawEvent,
     flags: u32,
     recorded: Mutex<Option<Recorded>>,
-    /// The node of a graph after which it is, if it was last recorded on a stream that is captured.
-    pub(crate) captured: Mutex<Option<crate::capture::Mark>>,
 }
+
+/// What is done with the time at which an event is reached.
+pub(crate) type Record = Box<dyn FnOnce(Instant) + Send>;
 
 /// The last recording.
 #[derive(Clone)]
@@ -42,8 +42,7 @@ impl Event {
             return Err(Status::INVALID_VALUE);
         }
         let raw = machine()?.raw.create_event().map_err(|error| report::status(&error))?;
-        let make =
-            |number| Self { number, raw, flags, recorded: Mutex::default(), captured: Mutex::default() };
+        let make = |number| Self { number, raw, flags, recorded: Mutex::default() };
         Ok(EVENTS.add(make).1)
     }
 
@@ -51,14 +50,13 @@ impl Event {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records it at the end of a stream's work.
-    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+    /// It is recorded where `add` adds what is done with the time at which the work before it is complete.
+    pub(crate) fn record(&self, add: impl FnOnce(Record) -> Result<Option<Point>>) -> Result<()> {
         let time: Arc<Mutex<Option<Instant>>> = Arc::default();
         let slot = time.clone();
         let record = move |now| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        let point = stream.mark(self.raw, record)?;
+        let point = add(Box::new(record))?;
         *self.recorded() = Some(Recorded { point, time });
-        *self.captured.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
 

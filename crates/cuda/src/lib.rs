@@ -6,7 +6,7 @@
 //! ```text
 //! driver/, runtime/            the functions of the two APIs, a file for each chapter
 //! edge, status, handles        C's pointers, codes and handles; the tables of functions
-//! context, stream, event, queue, capture, graph, work, transfer, launch     what is in order, and what it does
+//! context, stream, event, queue, capture, graph, work, transfer, launch, enqueue     what is in order, and what it does
 //! space, pool, pointer         memory by address
 //! module, function, fatbin, linker       PTX and its kernels
 //! machine, attribute, report   the emulated GPU, and what its user is told
@@ -17,6 +17,7 @@ mod capture;
 mod context;
 mod driver;
 mod edge;
+mod enqueue;
 mod event;
 mod fatbin;
 mod function;

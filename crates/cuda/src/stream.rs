@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use warpwright_runtime::{RawDevice, RawEvent, RawStream};
+use warpwright_runtime::{RawDevice, RawStream};
 
 use crate::capture::Capture;
 use crate::context::{Context, current};
@@ -159,21 +159,20 @@ impl Stream {
         Ok(())
     }
 
-    /// Adds the recording of an event: `record` receives the time at which all its work so far is complete.
-    pub(crate) fn mark(
-        &self,
-        event: RawEvent,
-        record: impl FnOnce(Instant) + Send + 'static,
-    ) -> Result<Option<Point>> {
-        let machine = machine()?;
-        if machine.in_order {
-            let raw = &machine.raw;
-            let noted = self.order_checked(raw).and_then(|()| raw.record(event, self.raw));
-            noted.map_err(|error| report::status(&error))?;
-            record(Instant::now());
-            return Ok(None);
-        }
-        Ok(Some(self.queue.add(self.predecessors(), Box::new(move || record(Instant::now())))))
+    /// Records an event at the end of its work.
+    pub(crate) fn record(&self, event: &Event) -> Result<()> {
+        let raw_event = event.raw;
+        event.record(|record| {
+            let machine = machine()?;
+            if machine.in_order {
+                let raw = &machine.raw;
+                let noted = self.order_checked(raw).and_then(|()| raw.record(raw_event, self.raw));
+                noted.map_err(|error| report::status(&error))?;
+                record(Instant::now());
+                return Ok(None);
+            }
+            Ok(Some(self.queue.add(self.predecessors(), Box::new(|| record(Instant::now())))))
+        })
     }
 
     /// Whether all its work is complete.

@@ -7,8 +7,6 @@ use warpwright_runtime::{RawDevice, RawStream};
 
 use crate::space::{self, Place};
 use crate::status::{Result, Status};
-use crate::stream::Stream;
-use crate::work::Work;
 
 /// Rows and slices of bytes. One row of one slice is a plain copy.
 #[derive(Clone, Copy, Debug)]
@@ -89,25 +87,6 @@ pub(crate) fn prepare(
     Ok(Some(Copy { to: placed(to, to_is)?, from: placed(from, from_is)?, shape, kept: None }))
 }
 
-/// Adds a copy to a stream. `waits`: the call returns when it is complete.
-pub(crate) fn copy(
-    stream: &Stream,
-    to: (Side, Expected),
-    from: (Side, Expected),
-    shape: Shape,
-    waits: bool,
-) -> Result<()> {
-    let Some(mut copy) = prepare(to, from, shape)? else { return Ok(()) };
-    let is_captured = stream.capture().is_some();
-    // What the host may change as soon as the call returns is kept; what it may read then is complete.
-    let waits = (waits || copy.to.0.is_pageable()) && !is_captured;
-    if copy.from.0.is_pageable() && !waits && !is_captured {
-        copy.keep()?;
-    }
-    stream.enqueue(Work::Copy(copy))?;
-    if waits { stream.synchronize() } else { Ok(()) }
-}
-
 impl Copy {
     /// Each row: its offset in the kept bytes, and its places.
     fn rows(&self) -> impl Iterator<Item = (u64, Place, Place)> + '_ {
@@ -118,7 +97,13 @@ impl Copy {
         })
     }
 
-    fn keep(&mut self) -> Result<()> {
+    /// Whether the host has its target, or its source, where the device does not access it.
+    pub(crate) fn is_pageable(&self) -> (bool, bool) {
+        (self.to.0.is_pageable(), self.from.0.is_pageable())
+    }
+
+    /// Keeps the bytes of the source, which the program may change.
+    pub(crate) fn keep(&mut self) -> Result<()> {
         let Shape { width, height, depth } = self.shape;
         let mut kept = Vec::with_capacity((width * height * depth) as usize);
         for (_, _, from) in self.rows() {
@@ -191,19 +176,6 @@ impl Fill {
         }
         Ok(Some(Self { side, shape, element: element.to_vec() }))
     }
-}
-
-/// Adds a fill to a stream. `waits`: the call returns when it is complete.
-pub(crate) fn fill(
-    stream: &Stream,
-    side: Side,
-    extents: (u64, u64),
-    element: &[u8],
-    waits: bool,
-) -> Result<()> {
-    let Some(fill) = Fill::new(side, extents, element)? else { return Ok(()) };
-    stream.enqueue(Work::Fill(fill))?;
-    if waits && stream.capture().is_none() { stream.synchronize() } else { Ok(()) }
 }
 
 impl Fill {

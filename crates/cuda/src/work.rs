@@ -10,8 +10,6 @@ use crate::event::Event;
 use crate::graph::Graph;
 use crate::launch::KernelLaunch;
 use crate::space;
-use crate::status::Result;
-use crate::stream::Stream;
 use crate::transfer::{Copy, Fill};
 
 /// An operation.
@@ -103,18 +101,5 @@ fn await_value(
             return Ok(());
         }
         std::thread::yield_now();
-    }
-}
-
-impl Stream {
-    /// Adds work, or records it if the stream is captured.
-    pub(crate) fn enqueue(&self, work: Work) -> Result<()> {
-        let capture = self.capture().clone();
-        match (capture, work) {
-            (Some(capture), work) => capture.add(self, work),
-            (None, Work::Record(event)) => event.record(self),
-            (None, Work::Wait(event)) => self.wait(&event),
-            (None, work) => self.add(Box::new(move |raw, stream| work.run(raw, stream))),
-        }
     }
 }

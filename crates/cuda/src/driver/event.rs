@@ -3,6 +3,7 @@
 use super::guard;
 use crate::context::current;
 use crate::edge::{Out, functions};
+use crate::enqueue;
 use crate::event::{EVENTS, Event};
 use crate::handles::Handle;
 use crate::status::{Result, Status};
@@ -10,14 +11,7 @@ use crate::stream::Stream;
 
 fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result<()> {
     let (stream, event) = (Stream::of(stream)?, EVENTS.get(event)?);
-    let capture = stream.capture().clone();
-    match capture {
-        Some(capture) => {
-            capture.record(&stream, &event);
-            Ok(())
-        }
-        None => event.record(&stream),
-    }
+    enqueue::record(&stream, &event)
 }
 
 fn elapsed(milliseconds: Out<f32>, start: Handle<Event>, end: Handle<Event>) -> Result<()> {
@@ -37,6 +31,7 @@ functions! { guard; TABLE:
     4000 cuEventDestroy_v2: (event: Handle<Event>) {
         current()?;
         let event = EVENTS.remove(event)?;
+        crate::capture::forget(&event);
         crate::machine::machine()?.raw.destroy_event(event.raw);
         Ok(())
     }

@@ -6,13 +6,14 @@ use super::guard;
 use super::structures::{Copy2D, Copy3D};
 use crate::context::{Context, current};
 use crate::edge::{In, Out, functions};
+use crate::enqueue;
 use crate::handles::Handle;
 use crate::pointer;
 use crate::pool;
 use crate::space::{self, Kind};
 use crate::status::{Result, Status};
 use crate::stream::Stream;
-use crate::transfer::{self, Expected, Shape, Side};
+use crate::transfer::{Expected, Shape, Side};
 use crate::work::Work;
 
 /// A copy without gaps.
@@ -25,7 +26,7 @@ fn plain(
 ) -> Result<()> {
     let stream = Stream::of(stream)?;
     let shape = Shape { width: bytes as u64, height: 1, depth: 1 };
-    transfer::copy(&stream, (Side::plain(to), to_is), (Side::plain(from), from_is), shape, waits)
+    enqueue::copy(&stream, (Side::plain(to), to_is), (Side::plain(from), from_is), shape, waits)
 }
 
 /// A fill of rows.
@@ -37,7 +38,7 @@ fn fill<const N: usize>(
     waits: bool,
 ) -> Result<()> {
     let side = Side { start, pitch: pitch as u64, slice: 0 };
-    transfer::fill(&*Stream::of(stream)?, side, (width as u64, height as u64), &element, waits)
+    enqueue::fill(&*Stream::of(stream)?, side, (width as u64, height as u64), &element, waits)
 }
 
 /// The default stream of the call.

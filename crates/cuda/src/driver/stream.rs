@@ -3,9 +3,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::guard;
-use crate::capture::{self, Capture};
+use crate::capture::Capture;
 use crate::context::current;
 use crate::edge::{In, Out, functions};
+use crate::enqueue;
 use crate::event::{EVENTS, Event};
 use crate::graph::{GRAPHS, Graph};
 use crate::handles::Handle;
@@ -86,12 +87,7 @@ functions! { guard; TABLE:
     3020 cuStreamWaitEvent | cuStreamWaitEvent_ptsz: (stream: Handle<Stream>, event: Handle<Event>, flags: u32) {
         let (stream, event) = (Stream::of(stream)?, EVENTS.get(event)?);
         if flags > 1 { return Err(Status::INVALID_VALUE) }
-        let mark = event.captured.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        match mark {
-            Some(mark) => capture::join(&stream, &mark),
-            None if stream.capture().is_some() => Err(Status::STREAM_CAPTURE_ISOLATION),
-            None => stream.wait(&event),
-        }
+        enqueue::wait(&stream, &event)
     }
     5000 cuStreamAddCallback | cuStreamAddCallback_ptsz: (
         stream: Handle<Stream>, callback: Callback, argument: usize, flags: u32,

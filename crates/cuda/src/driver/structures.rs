@@ -3,6 +3,7 @@
 use warpwright_runtime::Launch;
 
 use crate::edge::In;
+use crate::enqueue;
 use crate::function::FUNCTIONS;
 use crate::handles::Handle;
 use crate::launch::{self, KernelLaunch};
@@ -99,7 +100,7 @@ impl Copy3D {
     /// Adds the copy to a stream.
     pub(crate) fn add(&self, stream: &Stream, waits: bool) -> Result<()> {
         let shape = self.shape();
-        transfer::copy(stream, self.to.placed(&shape)?, self.from.placed(&shape)?, shape, waits)
+        enqueue::copy(stream, self.to.placed(&shape)?, self.from.placed(&shape)?, shape, waits)
     }
 
     /// The copy as a node of a graph.

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use super::context;
 use crate::driver::memory as driver;
 use crate::edge::{In, Out, functions};
+use crate::enqueue;
 use crate::handles::Handle;
 use crate::pool::{self, Pool};
 use crate::report;
@@ -35,7 +36,7 @@ pub(super) fn copy(
     waits: bool,
 ) -> Result<()> {
     let (to_is, from_is) = sides(direction)?;
-    transfer::copy(&*Stream::of(stream)?, (to, to_is), (from, from_is), shape, waits && direction != 3)
+    enqueue::copy(&*Stream::of(stream)?, (to, to_is), (from, from_is), shape, waits && direction != 3)
 }
 
 fn plain(
