@@ -377,7 +377,7 @@ impl Simulation<'_> {
 
     /// An access of shared memory enters the queue of its partition: each pass takes two cycles of the partition,
     /// and one of shared memory (`red.shared` with conflicts of one and of four warps, H200,
-    /// docs/results/2026-11-28-time-h200.md). The next access issues when the queue has a place.
+    /// docs/results/2026-11-28-time-h200-seeded.md). The next access issues when the queue has a place.
     fn enqueue(&mut self, index: u32, start: u64, passes: u16) {
         let partition = self.warps[index as usize].partition;
         let partitions = self.gpu.partitions();
