@@ -14,9 +14,10 @@ pub(crate) fn show<T>(name: &str, fraction: impl Fn() -> Option<f64> + Send, loa
         scope.spawn(move || {
             while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
                 let percent = fraction().map(|fraction| format!(": {:.0}%", 100.0 * fraction));
-                eprint!("\rloading {name}{}", percent.unwrap_or_default());
+                eprint!("\rloading {name}{:6}", percent.unwrap_or_default());
             }
-            eprint!("\r\x1b[K");
+            // Spaces clear the line of any terminal.
+            eprint!("\r{:1$}\r", "", "loading : 100%".len() + name.chars().count());
         });
         let loaded = load();
         drop(end);

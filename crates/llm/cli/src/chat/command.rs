@@ -6,14 +6,15 @@ pub(super) const COMMANDS: [(&str, &str, &str); 6] = [
     ("/clear", "", "forget the conversation; the system message stays"),
     ("/system", "[TEXT]", "show the system message, or set it; `none` removes it"),
     ("/regenerate", "", "answer the last message again, with another seed"),
-    ("/save", "FILE", "write the conversation as JSON, in the form of the API's requests"),
+    ("/save", "FILE", "write the conversation as the JSON of an API request"),
     ("/exit", "", "leave"),
 ];
 
 /// What the keys do, for `/help`.
 pub(super) const KEYS: &str = "\
-Enter sends. A line that ends in \\ goes on in the next one, and so does all between \"\"\" and \"\"\".
-Ctrl-C stops an answer, Ctrl-D leaves. Up and Ctrl-R find earlier lines, Tab completes commands.";
+Enter sends. A line that ends in \\ goes on in the next one, and so does all
+between \"\"\" and \"\"\". Ctrl-C stops an answer, Ctrl-D leaves. Up and Ctrl-R find
+earlier lines, Tab completes commands.";
 
 /// What was typed.
 #[derive(Debug, PartialEq)]
@@ -69,6 +70,12 @@ impl<'t> Entry<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_fits_into_eighty_columns() {
+        let commands = COMMANDS.map(|(_, _, purpose)| 19 + purpose.len());
+        assert!(commands.into_iter().chain(KEYS.lines().map(str::len)).all(|columns| columns <= 80));
+    }
 
     #[test]
     fn texts_are_messages_or_commands() {

@@ -1,6 +1,6 @@
 //! Lines of the user: from an editor with a history in a terminal, else from the standard input.
 
-use std::io::{BufRead, IsTerminal, stdin, stdout};
+use std::io::{BufRead, ErrorKind, IsTerminal, stdin, stdout};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -20,6 +20,8 @@ pub(super) enum Line {
     Text(String),
     /// Ctrl-C.
     Interrupted,
+    /// Bytes that are no UTF-8, in a terminal.
+    NotText,
     /// Ctrl-D, or the end of the input.
     End,
 }
@@ -65,15 +67,13 @@ impl Input {
     /// The input cannot be read.
     pub(super) fn next(&mut self) -> anyhow::Result<Line> {
         match self {
-            Input::Editor { editor, .. } => match editor.readline("> ") {
-                Ok(text) => {
+            Input::Editor { editor, .. } => {
+                let line = line_of(editor.readline("> "))?;
+                if matches!(line, Line::Text(_)) {
                     self.save();
-                    Ok(Line::Text(joined(&text)))
                 }
-                Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
-                Err(ReadlineError::Eof) => Ok(Line::End),
-                Err(error) => Err(error).context("cannot read a line"),
-            },
+                Ok(line)
+            }
             Input::Lines(lines) => {
                 if stdin().is_terminal() {
                     eprint!("> ");
@@ -93,6 +93,18 @@ impl Input {
             eprintln!("cannot write the history {}: {error}", path.display());
             *history = None;
         }
+    }
+}
+
+/// What the editor's result means.
+fn line_of(read: rustyline::Result<String>) -> anyhow::Result<Line> {
+    match read {
+        Ok(text) => Ok(Line::Text(joined(&text))),
+        Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
+        Err(ReadlineError::Eof) => Ok(Line::End),
+        // What was typed before stays out of the conversation, which goes on.
+        Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => Ok(Line::NotText),
+        Err(error) => Err(error).context("cannot read a line"),
     }
 }
 
@@ -178,6 +190,14 @@ impl Completer for Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_end_no_conversation() {
+        let failed = |kind: ErrorKind| line_of(Err(ReadlineError::from(kind)));
+        assert_eq!(failed(ErrorKind::InvalidData).unwrap(), Line::NotText);
+        assert!(failed(ErrorKind::PermissionDenied).is_err());
+        assert_eq!(line_of(Err(ReadlineError::Eof)).unwrap(), Line::End);
+    }
 
     #[test]
     fn lines_that_belong_together_are_one_text() {

@@ -96,6 +96,10 @@ impl Talk {
                     eprintln!("(Ctrl-D or /exit leaves)");
                     continue;
                 }
+                Line::NotText => {
+                    eprintln!("(the line is not UTF-8 and was dropped)");
+                    continue;
+                }
                 Line::End => return Ok(()),
             };
             let done = match Entry::of(&text) {
