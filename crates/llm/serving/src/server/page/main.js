@@ -287,8 +287,9 @@ function finish() {
   } else {
     show(shown);
   }
-  const { error, note } = shown.messages.at(-1);
-  say(error ? "The message was not answered." : note === "stopped" ? "The answer was stopped." : "The answer is complete.");
+  const { role, error, note } = shown.messages.at(-1);
+  const failure = role === "user" ? "The message was not answered." : "The answer broke off.";
+  say(error ? failure : note === "stopped" ? "The answer was stopped." : "The answer is complete.");
 }
 
 function toEnd() {
