@@ -100,6 +100,9 @@ fn api_key(text: &str) -> Result<String, String> {
     Ok(key.to_owned())
 }
 
+/// The time for the step that runs when the server ends.
+const LAST_STEP: Duration = Duration::from_secs(5);
+
 impl Serve {
     /// Runs the verb.
     pub(crate) fn run(self) -> anyhow::Result<()> {
@@ -131,7 +134,7 @@ impl Serve {
         let result = runtime.block_on(self.serve(server, &name));
         // Work on bodies whose clients have left is not waited for.
         runtime.shutdown_background();
-        service.stop();
+        service.stop(LAST_STEP);
         result
     }
 

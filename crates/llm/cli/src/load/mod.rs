@@ -123,7 +123,7 @@ impl Load {
             true => println!("{}", figures.json()),
             false => print!("{figures}"),
         }
-        service.stop();
+        service.stop(Duration::MAX);
         Ok(())
     }
 

@@ -3,9 +3,9 @@
 mod worker;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -76,7 +76,8 @@ struct Shared {
     requests: AtomicUsize,
     tickets: AtomicU64,
     status: Mutex<(Status, Option<Failed>)>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Disconnected when the thread has ended.
+    ended: Mutex<Option<Receiver<()>>>,
     step_tokens: Histogram,
     cache: Cache,
 }
@@ -116,6 +117,7 @@ impl Service {
         };
         let scheduler = Scheduler::new(capacity, options);
         let (commands, receiver) = mpsc::channel();
+        let (ending, ended) = mpsc::channel();
         let status = Status { usage: scheduler.usage(), counts: scheduler.counts() };
         let shared = Arc::new(Shared {
             limits: scheduler.limits(),
@@ -123,13 +125,15 @@ impl Service {
             requests: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             status: Mutex::new((status, None)),
-            thread: Mutex::new(None),
+            ended: Mutex::new(Some(ended)),
             step_tokens: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
             cache,
         });
         let worker = Worker::new(scheduler, executor, receiver, shared.clone(), trace);
-        let thread = std::thread::spawn(move || worker.run());
-        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        std::thread::spawn(move || {
+            worker.run();
+            drop(ending);
+        });
         Service { commands, shared }
     }
 
@@ -158,14 +162,15 @@ impl Service {
         Ok(generation)
     }
 
-    /// Ends the thread, and with it what runs, and waits for its end. The trace is complete then.
-    pub fn stop(&self) {
+    /// Ends the thread, and with it what runs, and waits for its end at most so long: a step has no bound of its own.
+    /// The trace is complete at the end.
+    pub fn stop(&self, most: Duration) {
         // A thread that has ended receives nothing.
         drop(self.commands.send(Command::Stop));
-        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // A panic of the thread is the service's failure, which each request reports.
-            drop(thread.join());
+        let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            // Nothing is ever sent.
+            let _ = ended.recv_timeout(most);
         }
     }
 

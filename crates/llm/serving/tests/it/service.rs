@@ -34,6 +34,14 @@ fn submit(service: &Service, wanted: &Wanted) -> Result<Generation, SubmitError>
     service.submit(request(wanted, CAPACITY.vocabulary))
 }
 
+#[test]
+fn a_step_without_end_does_not_hold_up_the_end() {
+    let toy = Toy::new(CAPACITY).step_time(Duration::from_secs(100_000));
+    let service = Service::start(Box::new(toy), Options::default(), 100);
+    let _generation = submit(&service, &wanted(1, 30)).unwrap();
+    service.stop(Duration::from_millis(20));
+}
+
 #[tokio::test]
 async fn tasks_get_the_answers_that_they_get_alone() {
     let service = Service::start(Box::new(Toy::new(CAPACITY)), Options::default(), 100);
@@ -156,7 +164,7 @@ async fn a_trace_has_each_request_and_each_step() {
         tokens(generation).await;
     }
     let steps = service.status().counts.steps;
-    service.stop();
+    service.stop(Duration::MAX);
     let message = "The engine stopped: its thread has ended.";
     assert_eq!(submit(&service, &wanted(3, 1)).unwrap_err().to_string(), message);
     let text = std::fs::read_to_string(&path).unwrap();
