@@ -432,9 +432,18 @@ fn help_lists_the_environment_and_the_exit_statuses() {
     assert!(text.contains("Exit status:") && text.contains("130"), "{text}");
 }
 
-/// Adds the environment variables of ours that the sources below a folder name, but those of tests.
+/// Adds the environment variables of ours that the sources below a folder name, but those of tests, and those that
+/// `run-cuda` sets for its program.
 fn add_variables(folder: &std::path::Path, names: &mut Vec<String>) {
-    const OF_TESTS: [&str; 3] = ["WARPWRIGHT_REQUIRE_GPU", "WARPWRIGHT_REQUIRE_PTXAS", "WARPWRIGHT_VERSION"];
+    const INTERNAL: [&str; 7] = [
+        "WARPWRIGHT_REQUIRE_GPU",
+        "WARPWRIGHT_REQUIRE_PTXAS",
+        "WARPWRIGHT_VERSION",
+        "WARPWRIGHT_CUDA_CHECK",
+        "WARPWRIGHT_CUDA_TIME",
+        "WARPWRIGHT_CUDA_FINDINGS",
+        "WARPWRIGHT_CUDA_LAUNCHES",
+    ];
     for entry in std::fs::read_dir(folder).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() {
@@ -445,7 +454,7 @@ fn add_variables(folder: &std::path::Path, names: &mut Vec<String>) {
         for (start, _) in text.match_indices("WARPWRIGHT_") {
             let is_letter = |c: char| c.is_ascii_uppercase() || c == '_';
             let name: String = text[start..].chars().take_while(|&c| is_letter(c)).collect();
-            if !OF_TESTS.contains(&name.as_str()) {
+            if !INTERNAL.contains(&name.as_str()) {
                 names.push(name);
             }
         }
