@@ -173,7 +173,9 @@ impl Program {
                 && [".gpu", ".sys"].iter().any(|scope| name.contains(scope)),
             waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
                 .then_some(form.class),
-            tensor_rate: instruction.work.unit.tensor_rate(arch).max(1),
+            // The tensor cores of two SMs share the work of a pair.
+            tensor_rate: instruction.work.unit.tensor_rate(arch).max(1)
+                * if name.contains("cta_group::2") { 2 } else { 1 },
             reads,
             writes,
         }

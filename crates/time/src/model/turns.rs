@@ -34,7 +34,7 @@ impl Simulation<'_> {
             warp.pc = pc;
             let (mut ready, mut stall) = warp.readiness(self.program.of(&operation.reads));
             if operation.releases {
-                // ptxas puts a fence in front.
+                // ptxas puts a fence before it.
                 (ready, stall) =
                     (ready.max(warp.stored).max(warp.since) + self.memory.latencies.l2, Stall::Membar);
             }
