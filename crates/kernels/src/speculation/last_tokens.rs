@@ -31,7 +31,8 @@ impl LastTokens {
         }
     }
 
-    /// `last[slots[row]]` = `sampled[row]`, at the position `ends[row]`.
+    /// `last[slots[row]]` = `sampled[row]`, at the position `ends[row]`. Of neighboring rows with one slot, as those
+    /// of padding, the last one is kept.
     #[kernel]
     pub(super) fn remember(
         &self,
@@ -45,8 +46,15 @@ impl LastTokens {
         launch::threads(THREADS);
         let at = block_idx().x * THREADS + thread_idx().x;
         if at < count {
-            last[slots[at]] = sampled[at];
-            positions[slots[at]] = ends[at];
+            let slot = slots[at];
+            let mut next = slot + 1;
+            if at + 1 < count {
+                next = slots[at + 1];
+            }
+            if next != slot {
+                last[slot] = sampled[at];
+                positions[slot] = ends[at];
+            }
         }
     }
 
