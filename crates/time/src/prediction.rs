@@ -26,6 +26,8 @@ const TRACE_BYTES: u64 = 4 << 30;
 pub struct LaunchTiming {
     recorder: LaunchRecorder,
     gpu: Gpu,
+    /// Registers per thread that are estimated.
+    registers: u32,
     traced_ctas: u32,
     /// The result of a launch that was scheduled.
     outcome: Mutex<Option<Outcome>>,
@@ -89,7 +91,8 @@ impl LaunchTiming {
     pub fn new(launch: &LaunchInfo, arch: &'static Arch) -> Self {
         let is_scheduled = launch.code.instructions.iter().any(Instruction::depends_on_order);
         let recorder = LaunchRecorder::new(launch, TRACE_BYTES, is_scheduled);
-        Self { recorder, gpu: Gpu::new(arch), traced_ctas: 0, outcome: Mutex::default() }
+        let registers = launch.estimated_registers();
+        Self { recorder, gpu: Gpu::new(arch), registers, traced_ctas: 0, outcome: Mutex::default() }
     }
 
     /// The same, with the [`timeline`](Prediction::timeline) of the CTAs with linear indices below this.
@@ -103,12 +106,12 @@ impl LaunchTiming {
         Self { gpu, ..self }
     }
 
-    /// CTAs that an SM holds, with the registers per thread that they are estimated to need.
+    /// CTAs that an SM holds.
     fn ctas_per_sm(&self) -> u32 {
         let launch = self.recorder.launch();
         let resources = KernelResources {
             threads_per_cta: launch.threads_per_cta(),
-            registers_per_thread: launch.estimated_registers(),
+            registers_per_thread: self.registers,
             shared_bytes: launch.shared_bytes,
         };
         self.gpu.arch.capability.occupancy(&resources).map_or(1, |found| found.ctas_per_sm.max(1))
@@ -124,12 +127,12 @@ impl LaunchTiming {
         };
         let program = Program::new(&launch.code, self.gpu.arch);
         let clock = f64::from(self.gpu.arch.boost_mhz) * 1e6;
-        simulate(&program, self.gpu, clock, source, shape, self.traced_ctas)
+        simulate(&program, &self.gpu, clock, source, shape, self.traced_ctas)
     }
 
     /// The prediction, once the launch has ended.
     pub fn prediction(&self) -> Prediction {
-        let (launch, Gpu { arch, timing, .. }) = (self.recorder.launch(), self.gpu);
+        let (launch, Gpu { arch, timing, .. }) = (self.recorder.launch(), &self.gpu);
         let code: &Code = &launch.code;
         let scheduled = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         let outcome = scheduled.unwrap_or_else(|| self.simulate(&mut Recorded::new(self.recorder.take())));
@@ -155,7 +158,7 @@ impl LaunchTiming {
             tensor_busy,
             device_bytes: outcome.device_bytes,
             l2_bytes: outcome.l2_bytes,
-            registers_per_thread: launch.estimated_registers(),
+            registers_per_thread: self.registers,
             ctas_per_sm: self.ctas_per_sm(),
             released: outcome.released,
             timeline: timeline(code, &outcome),

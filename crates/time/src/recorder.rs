@@ -426,7 +426,8 @@ impl ClusterObserver for Recorder {
             Event::TurnEnd { rank, warp } => {
                 let index = self.index(rank, warp);
                 let mut excerpt = self.shared.excerpt.lock().unwrap_or_else(PoisonError::into_inner);
-                excerpt.trace = std::mem::take(&mut self.trace.warps[index]);
+                // The simulation has left empty buffers here.
+                std::mem::swap(&mut excerpt.trace, &mut self.trace.warps[index]);
                 excerpt.arrivals.append(&mut self.fresh);
             }
             Event::End if self.shared.is_scheduled => {}

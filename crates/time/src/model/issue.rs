@@ -122,7 +122,7 @@ impl Simulation<'_> {
 
     /// The latency from the moment that an instruction waits for to the next one, and the reason of the stall.
     fn wait_of(&self, pc: u32, arrivals: u32) -> (u64, Stall) {
-        let timing = self.gpu.timing;
+        let timing = &self.gpu.timing;
         match self.program.operations[pc as usize].waits {
             Some(Class::CtaBarrier) => {
                 (timing.barrier_latency.value as u64 + 2 * u64::from(arrivals), Stall::Barrier)
@@ -142,10 +142,7 @@ impl Simulation<'_> {
         self.account(index, now);
         let results = self.execute(index, operation, now);
         let slots = u64::from(operation.slots);
-        let partitions = self.gpu.partitions();
-        let partition = self.warps[index as usize].partition;
-        let sm = &mut self.sms[(partition / partitions) as usize];
-        let state = &mut sm.partitions[(partition % partitions) as usize];
+        let state = &mut self.partitions[self.warps[index as usize].partition as usize];
         state.free_at = now + slots;
         let pipe = &mut state.pipes[operation.pipe as usize];
         *pipe = (*pipe).max(now) + u64::from(operation.interval);
@@ -175,9 +172,7 @@ impl Simulation<'_> {
     /// Adds the cycles since a warp's last instruction to the reasons for which it did not issue.
     fn account(&mut self, index: u32, now: u64) {
         let warp = &self.warps[index as usize];
-        let partitions = self.gpu.partitions();
-        let sm = &self.sms[(warp.partition / partitions) as usize];
-        let pipe = sm.partitions[(warp.partition % partitions) as usize].pipes[warp.pipe as usize];
+        let pipe = self.partitions[warp.partition as usize].pipes[warp.pipe as usize];
         let slots = u64::from(self.program.operations[warp.pc as usize].slots);
         let stalls = &mut self.outcome.stalls[warp.pc as usize];
         stalls[Stall::Selected as usize] += slots;
@@ -243,11 +238,11 @@ impl Simulation<'_> {
 
     /// The effect that follows from the instruction alone.
     fn act(&mut self, index: u32, operation: &Operation, now: u64, results: &mut Results) {
-        let partitions = self.gpu.partitions();
-        let timing = self.gpu.timing;
+        let gpu = self.gpu;
+        let sm_index = self.sm_of(index);
         let warp = &mut self.warps[index as usize];
-        let sm = &mut self.sms[(warp.partition / partitions) as usize];
-        let partition = &mut sm.partitions[(warp.partition % partitions) as usize];
+        let sm = &mut self.sms[sm_index];
+        let partition = &mut self.partitions[warp.partition as usize];
         match operation.action {
             Action::Compute | Action::Rename | Action::Load | Action::Branch => {}
             Action::WarpgroupMma { cycles, passes } => {
@@ -256,11 +251,11 @@ impl Simulation<'_> {
                 let start = partition.tensor_free.max(now).max(sm.shared_free.saturating_sub(cycles));
                 partition.tensor_free = start + cycles;
                 self.outcome.tensor_cycles += cycles;
-                let end = partition.tensor_free + timing.wgmma_latency.value as u64;
+                let end = partition.tensor_free + gpu.timing.wgmma_latency.value as u64;
                 warp.multiplications.add(end);
                 // Registers of accumulators are ordered by the waits.
                 results.at = now;
-                let (sm, partition) = (warp.partition / partitions, warp.partition % partitions);
+                let (sm, partition) = (sm_index as u32, warp.partition % gpu.partitions());
                 self.record(
                     index,
                     Track::TensorCore { sm, partition },
@@ -295,8 +290,7 @@ impl Simulation<'_> {
                 }
             }
             Action::Exchange => {
-                let sm = (warp.partition / partitions) as usize;
-                results.at = self.shared(sm, now, 1) + u64::from(operation.latency);
+                results.at = self.shared(sm_index, now, 1) + u64::from(operation.latency);
             }
             Action::Sleep(nanoseconds) => {
                 let cycles = u64::from(nanoseconds) * u64::from(self.gpu.arch.boost_mhz) / 1000;
@@ -311,15 +305,14 @@ impl Simulation<'_> {
 
     /// The effect of one detail.
     fn detail(&mut self, index: u32, detail: Detail, now: u64, results: &mut Results) {
-        let timing = self.gpu.timing;
-        let partitions = self.gpu.partitions();
-        let warp = &self.warps[index as usize];
-        let (sm_index, slot) = ((warp.partition / partitions) as usize, warp.cluster);
+        let timing = &self.gpu.timing;
+        let (sm_index, slot) = (self.sm_of(index), self.warps[index as usize].cluster);
         match detail {
             Detail::Shared { passes, conflicts, remote } => {
                 let passes = if self.gpu.has_bank_conflicts { passes } else { passes - conflicts };
                 let start = self.shared(sm_index, now, u32::from(passes));
-                self.enqueue(index, start, passes);
+                let partition = self.warps[index as usize].partition as usize;
+                self.partitions[partition].enqueue(start, 2 * u64::from(passes));
                 let latency = if remote { timing.cluster_shared_latency } else { timing.shared_latency };
                 // Each further pass adds two cycles (docs/results/2026-11-28-probe-h200.md).
                 let at = start + 2 * u64::from(passes).saturating_sub(1) + latency.value as u64;
@@ -370,19 +363,9 @@ impl Simulation<'_> {
                 let unit = self.program.operations[self.warps[index as usize].pc as usize].tensor_rate;
                 let cycles = self.gpu.tensor_cycles(operations / 2 / unit.max(1));
                 sm.tensor_queue_free = sm.tensor_queue_free.max(now) + cycles;
-                self.outcome.tensor_cycles += cycles * u64::from(partitions);
+                self.outcome.tensor_cycles += cycles * u64::from(self.gpu.partitions());
             }
         }
-    }
-
-    /// An access of shared memory enters the queue of its partition: each pass takes two cycles of the partition,
-    /// and one of shared memory (`red.shared` with conflicts of one and of four warps, H200,
-    /// docs/results/2026-11-28-time-h200-seeded.md). The next access issues when the queue has a place.
-    fn enqueue(&mut self, index: u32, start: u64, passes: u16) {
-        let partition = self.warps[index as usize].partition;
-        let partitions = self.gpu.partitions();
-        let sm = &mut self.sms[(partition / partitions) as usize];
-        sm.partitions[(partition % partitions) as usize].enqueue(start, 2 * u64::from(passes));
     }
 
     /// An access of shared memory takes passes. Returns the cycle of the first.
@@ -395,9 +378,8 @@ impl Simulation<'_> {
 
     /// An access to global memory. Returns the cycle of its end: of a store, at which it has left.
     fn global(&mut self, index: u32, direction: Direction, range: LineRange, now: u64) -> u64 {
-        let warp = &self.warps[index as usize];
-        let sm = (warp.partition / self.gpu.partitions()) as usize;
-        let lines = warp.trace.lines(range);
+        let sm = self.sm_of(index);
+        let lines = self.warps[index as usize].trace.lines(range);
         let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
         let start = self.sms[sm].load_store(now, count);
         let port = &mut self.sms[sm].port;
@@ -418,10 +400,9 @@ impl Simulation<'_> {
 
     /// A copy of the tensor memory accelerator. Returns the cycle of its end.
     fn copy(&mut self, index: u32, direction: Direction, range: LineRange, bytes: u32, now: u64) -> u64 {
-        let timing = self.gpu.timing;
-        let warp = &self.warps[index as usize];
-        let sm = (warp.partition / self.gpu.partitions()) as usize;
-        let lines = warp.trace.lines(range);
+        let timing = &self.gpu.timing;
+        let sm = self.sm_of(index);
+        let lines = self.warps[index as usize].trace.lines(range);
         let count: u64 = lines.iter().map(|lines| u64::from(lines.count)).sum();
         let interval = f64::from(SHARED_BYTES) / timing.tma_bytes.value;
         let state = &mut self.sms[sm];

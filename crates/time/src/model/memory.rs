@@ -67,7 +67,7 @@ impl Port {
 const SECTOR_BYTES: f64 = 32.0;
 /// Requests of a GPC that are known at a time.
 const REQUESTS: usize = 1 << 12;
-/// Lines with atomic operations that are told apart.
+/// Lines with atomic operations that the model distinguishes.
 const ATOMIC_LINES: usize = 1 << 12;
 
 impl Memory {

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use self::memory::Memory;
-use self::sm::{NEVER, Sm, Warp};
+use self::sm::{NEVER, Partition, Sm, Warp};
 use crate::gpu::Gpu;
 use crate::program::Program;
 use crate::source::Source;
@@ -89,7 +89,7 @@ pub(crate) struct Outcome {
 /// A simulation of a launch.
 struct Simulation<'a> {
     program: &'a Program,
-    gpu: Gpu,
+    gpu: &'a Gpu,
     source: &'a mut dyn Source,
     shape: Shape,
     /// Clusters of the grid have not started.
@@ -102,6 +102,8 @@ struct Simulation<'a> {
     has_stopped: bool,
     memory: Memory,
     sms: Vec<Sm>,
+    /// The partitions of all SMs, SM by SM.
+    partitions: Vec<Partition>,
     /// Partitions with the cycle at which each looks for a warp to issue.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     warps: Vec<Warp>,
@@ -118,7 +120,7 @@ struct Simulation<'a> {
 /// Simulates the clusters of a launch, in the order of the grid.
 pub(crate) fn simulate(
     program: &Program,
-    gpu: Gpu,
+    gpu: &Gpu,
     clock: f64,
     source: &mut dyn Source,
     shape: Shape,
@@ -127,10 +129,8 @@ pub(crate) fn simulate(
     let arch = gpu.arch;
     let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
     let l1 = l1.saturating_sub(shape.shared_bytes * u64::from(shape.ctas_per_sm)).max(16 * 1024);
-    let partitions = gpu.partitions();
-    let sms = (0..arch.sm_count as usize)
-        .map(|sm| Sm::new(sm, partitions, shape.ctas_per_sm, l1, &gpu.timing))
-        .collect();
+    let sms = (0..arch.sm_count as usize).map(|sm| Sm::new(sm, shape.ctas_per_sm, l1, &gpu.timing));
+    let partitions = (0..arch.sm_count * gpu.partitions()).map(|_| Partition::new());
     let operations = program.operations.len();
     let mut simulation = Simulation {
         program,
@@ -141,8 +141,9 @@ pub(crate) fn simulate(
         excerpt: Excerpt::default(),
         retried: Vec::new(),
         has_stopped: false,
-        memory: Memory::new(&gpu, clock),
-        sms,
+        memory: Memory::new(gpu, clock),
+        sms: sms.collect(),
+        partitions: partitions.collect(),
         queue: BinaryHeap::new(),
         warps: Vec::new(),
         spare: Vec::new(),
@@ -199,9 +200,7 @@ impl Simulation<'_> {
 
     /// A partition issues an instruction if a warp can.
     fn step(&mut self, now: u64, partition: u32) {
-        let partitions = self.gpu.partitions();
-        let (sm, index) = (partition / partitions, (partition % partitions) as usize);
-        let state = &mut self.sms[sm as usize].partitions[index];
+        let state = &mut self.partitions[partition as usize];
         if state.wakes_at != now {
             return;
         }
@@ -231,11 +230,14 @@ impl Simulation<'_> {
         self.wake(partition, now + slots);
     }
 
+    /// The SM of a warp.
+    fn sm_of(&self, warp: u32) -> usize {
+        (self.warps[warp as usize].partition / self.gpu.partitions()) as usize
+    }
+
     /// A partition looks for a warp to issue at a cycle, or earlier.
     fn wake(&mut self, partition: u32, at: u64) {
-        let partitions = self.gpu.partitions();
-        let state =
-            &mut self.sms[(partition / partitions) as usize].partitions[(partition % partitions) as usize];
+        let state = &mut self.partitions[partition as usize];
         let at = at.max(state.free_at);
         if at < state.wakes_at {
             state.wakes_at = at;

@@ -81,6 +81,7 @@ impl Simulation<'_> {
                 let trace = traces.next().unwrap_or_default();
                 // Warps are on the partitions in turn; `wgmma` needs four of a CTA on all four.
                 let local = (self.sms[sm as usize].placed + index) % partitions;
+                let partition = sm * partitions + local;
                 let warp = self.spare.pop().unwrap_or_else(|| {
                     self.warps.push(Warp::default());
                     self.warps.len() as u32 - 1
@@ -91,7 +92,7 @@ impl Simulation<'_> {
                 self.warps[warp as usize] = Warp {
                     cluster: slot as u32,
                     rank: rank as u32,
-                    partition: sm * partitions + local,
+                    partition,
                     number: rank as u32 * per_cta + index,
                     trace,
                     not_before: (at, Stall::Selected),
@@ -99,7 +100,7 @@ impl Simulation<'_> {
                     registers,
                     ..Warp::default()
                 };
-                self.sms[sm as usize].partitions[local as usize].warps.push(warp);
+                self.partitions[partition as usize].warps.push(warp);
                 if !self.advance(warp) {
                     self.end(warp, at);
                 }
@@ -112,9 +113,8 @@ impl Simulation<'_> {
     pub(super) fn end(&mut self, warp: u32, at: u64) {
         self.outcome.cycles = self.outcome.cycles.max(at);
         let Warp { cluster: slot, rank, partition, .. } = self.warps[warp as usize];
-        let partitions = self.gpu.partitions();
-        let sm = &mut self.sms[(partition / partitions) as usize];
-        sm.partitions[(partition % partitions) as usize].warps.retain(|&other| other != warp);
+        let sm = self.sm_of(warp);
+        self.partitions[partition as usize].warps.retain(|&other| other != warp);
         self.spare.push(warp);
         self.warps[warp as usize].trace = WarpTrace::default();
         let cluster = self.clusters[slot as usize].as_mut().expect("it runs");
@@ -122,7 +122,7 @@ impl Simulation<'_> {
         if cluster.left[rank as usize] > 0 {
             return;
         }
-        sm.room += 1;
+        self.sms[sm].room += 1;
         self.cta_ended = true;
         if cluster.left.iter().all(|left| *left == 0) {
             self.clusters[slot as usize] = None;

@@ -38,7 +38,6 @@ pub(super) struct Partition {
 /// An SM.
 #[derive(Debug)]
 pub(super) struct Sm {
-    pub(super) partitions: Vec<Partition>,
     pub(super) port: Port,
     /// CTAs that it has room for.
     pub(super) room: u32,
@@ -57,7 +56,20 @@ pub(super) struct Sm {
 }
 
 impl Partition {
-    /// An access of shared memory takes so many cycles of the partition, from a cycle on.
+    pub(super) fn new() -> Self {
+        Self {
+            warps: Vec::new(),
+            pipes: [0; PIPES],
+            accesses: VecDeque::from([0; QUEUE]),
+            tensor_free: 0,
+            free_at: 0,
+            wakes_at: NEVER,
+        }
+    }
+
+    /// An access of shared memory enters the queue, at the end of which it takes so many cycles of the partition. Each
+    /// pass takes two, and one of the SM (`red.shared` with conflicts of one and of four warps, H200,
+    /// docs/results/2026-11-28-time-h200-seeded.md). The next access issues when the queue has a place.
     pub(super) fn enqueue(&mut self, start: u64, cycles: u64) {
         let end = self.accesses.back().copied().unwrap_or(0).max(start) + cycles;
         self.accesses.pop_front();
@@ -68,17 +80,8 @@ impl Partition {
 }
 
 impl Sm {
-    pub(super) fn new(index: usize, partitions: u32, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
-        let partition = || Partition {
-            warps: Vec::new(),
-            pipes: [0; PIPES],
-            accesses: VecDeque::from([0; QUEUE]),
-            tensor_free: 0,
-            free_at: 0,
-            wakes_at: NEVER,
-        };
+    pub(super) fn new(index: usize, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
         Self {
-            partitions: (0..partitions).map(|_| partition()).collect(),
             port: Port::new(index, l1_bytes, timing),
             room: ctas,
             placed: 0,
@@ -89,9 +92,7 @@ impl Sm {
             tensor_queue_free: 0,
         }
     }
-}
 
-impl Sm {
     /// An access takes cycles of the load/store unit. Returns the first.
     pub(super) fn load_store(&mut self, now: u64, cycles: u64) -> u64 {
         let start = self.load_store_free.max(now);

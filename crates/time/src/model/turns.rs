@@ -1,5 +1,5 @@
 //! The turns of warps that the emulator runs as the simulation asks: each executes an ordered instruction in the
-//! cycle of its issue, so that tickets, flags, locks and clocks are those of the simulated order.
+//! cycle of its issue, so that tickets, flags, locks and clocks follow the simulated order.
 
 use warpwright_events::TurnEnd;
 
@@ -105,7 +105,7 @@ impl Simulation<'_> {
     fn waits_in_vain(&self) -> bool {
         let is_parked =
             |warp: u32| self.clusters.iter().flatten().any(|cluster| cluster.parked.contains(&warp));
-        let running = self.sms.iter().flat_map(|sm| &sm.partitions).flat_map(|partition| &partition.warps);
+        let running = self.partitions.iter().flat_map(|partition| &partition.warps);
         running
             .copied()
             .all(|warp| self.warps[warp as usize].idle_turns >= MOST_IDLE_TURNS || is_parked(warp))
