@@ -10,12 +10,12 @@ use crate::sources;
 #[derive(Debug, Default)]
 pub struct Findings {
     schedules: Vec<Schedule>,
-    told: Vec<Told>,
+    found: Vec<Found>,
 }
 
 /// A finding, and the schedules that showed it.
 #[derive(Debug)]
-struct Told {
+struct Found {
     finding: Finding,
     schedules: Vec<Schedule>,
 }
@@ -25,16 +25,16 @@ impl Findings {
     pub fn add(&mut self, schedule: Schedule, findings: impl IntoIterator<Item = Finding>) {
         self.schedules.push(schedule);
         for finding in findings {
-            match self.told.iter_mut().find(|told| is_same(&told.finding, &finding)) {
-                Some(told) => told.schedules.push(schedule),
-                None => self.told.push(Told { finding, schedules: vec![schedule] }),
+            match self.found.iter_mut().find(|found| is_same(&found.finding, &finding)) {
+                Some(found) => found.schedules.push(schedule),
+                None => self.found.push(Found { finding, schedules: vec![schedule] }),
             }
         }
     }
 
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.found.is_empty()
     }
 
     /// The schedules that were run.
@@ -45,18 +45,10 @@ impl Findings {
     /// The findings as `docs/json.md` describes them, causes first.
     pub fn json(&self) -> Vec<Value> {
         let finding = |(finding, schedules): (Finding, &[Schedule])| {
-            json!({
-                "code": finding.kind.code(),
-                "kernel": finding.kernel,
-                "message": finding.message,
-                "labels": finding.labels.iter().map(label).collect::<Vec<_>>(),
-                "memory": finding.memory.iter().map(label).collect::<Vec<_>>(),
-                "notes": finding.notes,
-                "help": finding.help,
-                "count": finding.count,
-                "follows_from": finding.cause,
-                "schedules": schedules.iter().copied().map(shown).collect::<Vec<_>>(),
-            })
+            let mut value = json!(finding);
+            value["follows_from"] = json!(finding.cause);
+            value["schedules"] = schedules.iter().copied().map(shown).collect();
+            value
         };
         self.causes_first().into_iter().map(finding).collect()
     }
@@ -75,15 +67,15 @@ impl Findings {
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.told.len()
+        self.found.len()
     }
 
     /// The findings of all schedules in one order.
     fn causes_first(&self) -> Vec<(Finding, &[Schedule])> {
-        let findings: Vec<Finding> = self.told.iter().map(|told| told.finding.clone()).collect();
+        let findings: Vec<Finding> = self.found.iter().map(|found| found.finding.clone()).collect();
         let placed = ordered(&findings, None).into_iter().map(|finding| {
-            let shown = self.told.iter().find(|told| is_same(&told.finding, &finding));
-            let schedules = shown.map_or(&[][..], |told| &told.schedules);
+            let shown = self.found.iter().find(|found| is_same(&found.finding, &finding));
+            let schedules = shown.map_or(&[][..], |found| &found.schedules);
             (finding, schedules)
         });
         placed.collect()
@@ -96,19 +88,6 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     let places = |finding: &Finding| finding.labels.iter().map(place).collect::<Vec<_>>();
     let of = |finding: &Finding| (finding.kind, finding.tile, places(finding));
     of(one) == of(other)
-}
-
-fn label(label: &Label) -> Value {
-    json!({
-        "file": label.source.as_ref().map(|source| &source.file),
-        "line": label.source.as_ref().map(|source| source.line),
-        "column": label.source.as_ref().map(|source| source.column),
-        "called_from": label.inlining.callers,
-        "inlined_from": label.inlining.inside,
-        "ptx_line": label.ptx_line,
-        "ptx": label.ptx_text,
-        "text": label.text,
-    })
 }
 
 /// A schedule as `--schedule` takes it.

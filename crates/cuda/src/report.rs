@@ -93,7 +93,7 @@ fn report(finding: &Finding) {
     }
     let text = render(&finding, &mut SourceFiles::here(), std::io::stderr().is_terminal());
     eprintln!("{text}\n");
-    append(variables::FINDINGS, &as_json(&finding));
+    append(variables::FINDINGS, &json!(finding));
 }
 
 /// A finding with names as their author wrote them. The calls of the host are in this library, and their positions say
@@ -140,27 +140,4 @@ pub(crate) fn append(variable: &str, line: &Value) {
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
         let _ = file.write_all(format!("{line}\n").as_bytes());
     }
-}
-
-fn as_json(finding: &Finding) -> Value {
-    let label = |label: &Label| {
-        json!({
-            "file": label.source.as_ref().map(|source| &source.file),
-            "line": label.source.as_ref().map(|source| source.line),
-            "column": label.source.as_ref().map(|source| source.column),
-            "ptx_line": label.ptx_line,
-            "ptx": label.ptx_text,
-            "text": label.text,
-        })
-    };
-    json!({
-        "code": finding.kind.code(),
-        "kernel": finding.kernel,
-        "message": finding.message,
-        "labels": finding.labels.iter().map(label).collect::<Vec<_>>(),
-        "memory": finding.memory.iter().map(label).collect::<Vec<_>>(),
-        "notes": finding.notes,
-        "help": finding.help,
-        "count": finding.count,
-    })
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use crate::lanes::lane_list;
 use crate::source::{Inlining, Source};
 
@@ -104,6 +106,35 @@ pub struct Label {
     pub ptx_text: String,
     /// What happened there.
     pub text: String,
+}
+
+/// As `docs/json.md` describes it.
+impl Serialize for Label {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Fields<'l> {
+            file: Option<&'l str>,
+            line: Option<u32>,
+            column: Option<u32>,
+            called_from: &'l [Source],
+            inlined_from: &'l [Source],
+            ptx_line: u32,
+            ptx: &'l str,
+            text: &'l str,
+        }
+        let source = self.source.as_ref();
+        let fields = Fields {
+            file: source.map(|source| source.file.as_str()),
+            line: source.map(|source| source.line),
+            column: source.map(|source| source.column),
+            called_from: &self.inlining.callers,
+            inlined_from: &self.inlining.inside,
+            ptx_line: self.ptx_line,
+            ptx: &self.ptx_text,
+            text: &self.text,
+        };
+        fields.serialize(serializer)
+    }
 }
 
 impl fmt::Display for Label {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use warpwright_events::{Fault, FaultKind, Label, TileOperand, lane_list, write_details};
 
 use crate::report::order::{Gap, Rank};
@@ -85,9 +86,10 @@ impl FindingKind {
 }
 
 /// Something that is wrong with a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The kind.
+    #[serde(rename = "code")]
     pub kind: FindingKind,
     /// The kernel; empty if it is about no kernel.
     pub kernel: String,
@@ -104,12 +106,23 @@ pub struct Finding {
     /// How often it occurred.
     pub count: u64,
     /// The tile of an MMA that it is about, if any.
+    #[serde(skip)]
     pub tile: Option<TileOperand>,
     /// The index among the findings of the one that this one may follow from, if any.
+    #[serde(skip)]
     pub cause: Option<usize>,
+    #[serde(skip)]
     pub(crate) rank: Rank,
     /// The instructions between which an order is missing, if it is about two accesses of threads.
+    #[serde(skip)]
     pub(crate) gap: Option<Gap>,
+}
+
+/// The [code](FindingKind::code).
+impl Serialize for FindingKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
 }
 
 impl fmt::Display for Finding {
