@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_harness::Entry;
-use warpwright_runtime::{Assumption, Counters, Device, LaunchRecord, Prediction};
+use warpwright_runtime::{Counters, Device, LaunchRecord, Prediction};
 
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
@@ -45,6 +45,13 @@ pub(crate) enum Subject<'a> {
     Launch(&'a Path),
 }
 
+/// What an emulated device has counted and predicted of a run, and the launches.
+pub(crate) struct Observed {
+    pub(crate) counters: Vec<Counters>,
+    pub(crate) predictions: Vec<Prediction>,
+    launches: Vec<LaunchRecord>,
+}
+
 impl<'a> Subject<'a> {
     /// The one that was named.
     pub(crate) fn named(choice: Option<&'a KernelChoice>, launch: Option<&'a Path>) -> Result<Self> {
@@ -77,34 +84,24 @@ impl<'a> Subject<'a> {
         device: &str,
         limit: &LimitOption,
     ) -> Result<(Vec<Counters>, Vec<LaunchRecord>)> {
-        let device = limit.apply(Device::named(device)?.counted()?)?;
-        let launches = self.launch(&device, || drop(device.take_counters()))?;
-        Ok((device.take_counters(), launches))
+        let observed = self.observe(Device::named(device)?.counted()?, limit)?;
+        Ok((observed.counters, observed.launches))
     }
 
-    /// Runs it once on an emulator: the predicted times of its launches, in their order, with the timelines of
-    /// so many CTAs of each.
-    pub(crate) fn time(
-        &self,
-        device: &str,
-        limit: &LimitOption,
-        traced_ctas: u32,
-    ) -> Result<Vec<Prediction>> {
-        let device = limit.apply(Device::named(device)?.traced(traced_ctas)?)?;
-        self.launch(&device, || drop(device.take_predictions()))?;
-        Ok(device.take_predictions())
+    /// Runs it once on an emulator: the predicted times of its launches, in their order.
+    pub(crate) fn time(&self, device: &str, limit: &LimitOption) -> Result<Vec<Prediction>> {
+        Ok(self.observe(Device::named(device)?.timed()?, limit)?.predictions)
     }
 
-    /// The same, on a GPU with changes.
-    pub(crate) fn time_assuming(
-        &self,
-        device: &str,
-        limit: &LimitOption,
-        assumptions: &[Assumption],
-    ) -> Result<Vec<Prediction>> {
-        let device = limit.apply(Device::named(device)?.timed()?.assuming(assumptions)?)?;
-        self.launch(&device, || drop(device.take_predictions()))?;
-        Ok(device.take_predictions())
+    /// Runs it once on an emulated device that counts or predicts.
+    pub(crate) fn observe(&self, device: Device, limit: &LimitOption) -> Result<Observed> {
+        let device = limit.apply(device)?;
+        let launches = self.launch(&device, || {
+            device.take_counters();
+            device.take_predictions();
+        })?;
+        let (counters, predictions) = (device.take_counters(), device.take_predictions());
+        Ok(Observed { counters, predictions, launches })
     }
 
     /// Runs it once. Launches of the preparation are not part of the run: `prepared` is called after them.

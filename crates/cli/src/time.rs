@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_runtime::{Assumption, Prediction, SourceFiles, Stall};
+use warpwright_runtime::{Assumption, Device, Prediction, SourceFiles, Stall};
 
 use crate::conditions::ERROR_ESTIMATE;
 use crate::kernel::KernelChoice;
@@ -105,7 +105,7 @@ impl Time {
         let progress = output.progress(&name).announced();
         progress.step("timing");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let predictions = subject.time(&emulator, &self.limit, 0).with_context(|| name.clone())?;
+        let predictions = subject.time(&emulator, &self.limit).with_context(|| name.clone())?;
         let mut changed = Vec::new();
         for change in &self.what_if {
             progress.step(change);
@@ -135,17 +135,18 @@ impl Time {
     fn with(&self, change: &str, subject: &Subject<'_>, device: &str) -> Result<f64> {
         let sum = |predictions: Vec<Prediction>| predictions.iter().map(|one| one.microseconds).sum();
         if let Some(device) = change.strip_prefix("device=") {
-            return subject.time(device, &self.limit, 0).map(sum);
+            return subject.time(device, &self.limit).map(sum);
         }
         if let (Subject::Kernel(choice), Some((option, value))) = (subject, change.split_once('='))
             && choice.workload.flags().split_whitespace().any(|flag| flag.strip_prefix("--") == Some(option))
         {
             let mut choice = (*choice).clone();
             choice.workload.set(option, value)?;
-            return Subject::Kernel(&choice).time(device, &self.limit, 0).map(sum);
+            return Subject::Kernel(&choice).time(device, &self.limit).map(sum);
         }
         let assumption: Assumption = change.parse().map_err(Error::msg)?;
-        subject.time_assuming(device, &self.limit, &[assumption]).map(sum)
+        let device = Device::named(device)?.timed()?.assuming(&[assumption])?;
+        Ok(sum(subject.observe(device, &self.limit)?.predictions))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use warpwright_runtime::{Prediction, Stall, Track};
+use warpwright_runtime::{Device, Prediction, Stall, Track};
 
 use crate::kernel::KernelChoice;
 use crate::number;
@@ -43,7 +43,8 @@ impl Trace {
         let progress = output.progress(&name).announced();
         progress.step("tracing");
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
-        let predictions = subject.time(&emulator, &self.limit, self.ctas).with_context(|| name.clone())?;
+        let device = Device::named(&emulator)?.traced(self.ctas)?;
+        let predictions = subject.observe(device, &self.limit).with_context(|| name.clone())?.predictions;
         let events = events(&predictions);
         let trace = json!({"displayTimeUnit": "ns", "traceEvents": events});
         crate::file::write(&self.perfetto, trace.to_string())

@@ -139,7 +139,7 @@ fn numbered(candidates: Vec<Candidate>, from: usize) -> Vec<Timed> {
     candidates.into_iter().enumerate().map(number).collect()
 }
 
-/// Times candidates in turns, and puts the fastest first.
+/// Times candidates in turns, and puts the fastest first. A prediction does not vary, so none is made twice.
 fn time(
     all: &mut [Timed],
     device: &Device,
@@ -147,13 +147,16 @@ fn time(
     batches: usize,
     progress: &Progress,
 ) -> Result<()> {
-    progress.step(format!("timing {} candidates", all.len()));
+    let is_emulated = device.properties().is_emulated;
+    let mut timed: Vec<_> =
+        all.iter_mut().filter(|timed| !is_emulated || timed.seconds.is_infinite()).collect();
+    progress.step(format!("timing {} candidates", timed.len()));
     let mut kernels: Vec<&mut dyn Prepared> = Vec::new();
-    for timed in all.iter_mut() {
+    for timed in &mut timed {
         kernels.push(timed.candidate.prepared.as_mut());
     }
     let timings = timing::time(&mut kernels, device, stream, batches)?;
-    for (timed, timing) in all.iter_mut().zip(timings.kernels) {
+    for (timed, timing) in timed.into_iter().zip(timings.kernels) {
         timed.seconds = timing.median();
     }
     all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));

@@ -159,8 +159,6 @@ impl Bench {
         let failed = || format!("{choice:?} on {}", device.name());
         let progress = output.progress(&format!("{} on {}", choice.name(), device.name()));
         let stream = device.stream()?;
-        // A prediction does not vary.
-        let batches = if device.properties().is_emulated { 1 } else { self.batches as usize };
         progress.step("preparing");
         let mut prepared = vec![(choice.name(), choice.prepare(device).with_context(failed)?)];
         let work = choice.workload.work();
@@ -173,7 +171,7 @@ impl Bench {
             kernels.push(prepared.as_mut());
         }
         let rest = Duration::from_millis(self.rest);
-        let batches = Batches { count: batches, rest, as_graph: self.graph };
+        let batches = Batches { count: self.batches as usize, rest, as_graph: self.graph };
         let timings = timing::time(&mut kernels, device, &stream, batches)?;
         let mut timed = Vec::new();
         for ((name, prepared), timing) in prepared.iter_mut().zip(timings.kernels) {

@@ -100,7 +100,7 @@ impl Ladder {
             "kernel": name,
             "options": choice.workload.flags_without(ladder.option),
             "device": device.name(),
-            "product": predicted_product(&device),
+            "product": product,
             "is_emulated": device.properties().is_emulated,
             "rival": ladder.baseline,
             "counted_on": ladder.counted_on,

@@ -163,11 +163,18 @@ impl Roofline {
         let roofs = arch.roofs();
         let progress = output.progress(&name).announced();
         progress.step("counting");
-        let (counted, _) =
-            subject.count(&format!("emu:{}", arch.name), &self.limit).with_context(|| name.clone())?;
-        let place = Place::of(&counted, &roofs);
-        progress.step("timing");
-        let time = self.time(&subject, &device)?;
+        let counting = Device::named(&format!("emu:{}", arch.name))?.counted()?;
+        let is_predicted = device.properties().is_emulated;
+        let counting = if is_predicted { counting.timed()? } else { counting };
+        let observed = subject.observe(counting, &self.limit).with_context(|| name.clone())?;
+        let place = Place::of(&observed.counters, &roofs);
+        let time = if is_predicted {
+            let microseconds: f64 = observed.predictions.iter().map(|launch| launch.microseconds).sum();
+            Some(Time { seconds: microseconds / 1e6, is_predicted })
+        } else {
+            progress.step("timing");
+            self.measured(&device)?
+        };
         drop(progress);
         if let Some(file) = &self.svg {
             let title = format!("{name} on {}", arch.product);
@@ -178,13 +185,8 @@ impl Roofline {
         Ok(())
     }
 
-    /// The time that the kernel takes on a GPU: predicted if the GPU is emulated.
-    fn time(&self, subject: &Subject<'_>, device: &Device) -> Result<Option<Time>> {
-        if device.properties().is_emulated {
-            let launches = subject.time(device.name(), &self.limit, 0)?;
-            let microseconds: f64 = launches.iter().map(|launch| launch.microseconds).sum();
-            return Ok(Some(Time { seconds: microseconds / 1e6, is_predicted: true }));
-        }
+    /// The time that the kernel takes on a GPU.
+    fn measured(&self, device: &Device) -> Result<Option<Time>> {
         let Some(choice) = &self.choice else {
             bail!(
                 "only kernels of the library can be timed here; place a launch file with `--device emu:GPU`"
