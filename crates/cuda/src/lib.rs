@@ -9,7 +9,7 @@
 //! context, stream, event, queue, capture, graph, work, transfer, launch, enqueue     what is in order, and what it does
 //! space, pool, pointer         memory by address
 //! module, function, fatbin, linker       PTX and its kernels
-//! machine, attribute, report   the emulated GPU, and what its user is told
+//! machine, attribute, report   the emulated GPU, and the reports to its user
 //! ```
 
 mod attribute;

@@ -19,6 +19,13 @@ pub(crate) struct Shape {
     pub(crate) depth: u64,
 }
 
+impl Shape {
+    /// Bytes without gaps.
+    pub(crate) fn plain(bytes: usize) -> Self {
+        Self { width: bytes as u64, height: 1, depth: 1 }
+    }
+}
+
 /// One side of a copy: where its first byte is, and how far rows and slices are apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {

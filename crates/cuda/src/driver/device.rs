@@ -11,7 +11,7 @@ use crate::machine::{Machine, machine};
 use crate::space;
 use crate::status::{Result, Status};
 
-/// The device of an ordinal, of which there is one.
+/// The device of an ordinal: there is one, 0.
 fn device(ordinal: c_int) -> Result<&'static Machine> {
     let machine = machine()?;
     if ordinal == 0 { Ok(machine) } else { Err(Status::INVALID_DEVICE) }

@@ -16,7 +16,8 @@ use crate::work::Work;
 /// The nodes that a new one waits for.
 type After = (In<usize>, usize);
 
-fn add(node: Out<usize>, graph: Handle<Graph>, (after, count): After, work: Work) -> Result<()> {
+/// Adds a node to a graph.
+pub(crate) fn add(node: Out<usize>, graph: Handle<Graph>, (after, count): After, work: Work) -> Result<()> {
     node.check()?;
     node.set(GRAPHS.get(graph)?.add(work, after.array(count)?)?)
 }
@@ -72,7 +73,8 @@ fn change_edges(
     Ok(())
 }
 
-fn instantiate(executable: Out<usize>, graph: Handle<Graph>) -> Result<()> {
+/// Makes an executable of a graph.
+pub(crate) fn instantiate(executable: Out<usize>, graph: Handle<Graph>) -> Result<()> {
     executable.check()?;
     executable.set(GRAPHS.get(graph)?.instantiate()?.number)
 }

@@ -25,8 +25,7 @@ fn plain(
     waits: bool,
 ) -> Result<()> {
     let stream = Stream::of(stream)?;
-    let shape = Shape { width: bytes as u64, height: 1, depth: 1 };
-    enqueue::copy(&stream, (Side::plain(to), to_is), (Side::plain(from), from_is), shape, waits)
+    enqueue::copy(&stream, (Side::plain(to), to_is), (Side::plain(from), from_is), Shape::plain(bytes), waits)
 }
 
 /// A fill of rows.

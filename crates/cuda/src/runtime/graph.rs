@@ -8,7 +8,7 @@ use crate::driver::graph::{self as driver, UpdateResult};
 use crate::driver::structures::{FillNode, HostNode};
 use crate::edge::{In, Out, functions};
 use crate::event::Event;
-use crate::graph::{EXECUTABLES, Executable, GRAPHS, Graph};
+use crate::graph::{EXECUTABLES, Executable, Graph};
 use crate::handles::Handle;
 use crate::launch::{KernelLaunch, parameters};
 use crate::status::{Result, Status};
@@ -40,19 +40,9 @@ impl KernelNode {
 
 fn plain(to: u64, from: u64, bytes: usize, direction: c_int) -> Result<Work> {
     let (to_is, from_is) = sides(direction)?;
-    let shape = Shape { width: bytes as u64, height: 1, depth: 1 };
-    let copy = transfer::prepare((Side::plain(to), to_is), (Side::plain(from), from_is), shape)?;
+    let (to, from) = ((Side::plain(to), to_is), (Side::plain(from), from_is));
+    let copy = transfer::prepare(to, from, Shape::plain(bytes))?;
     Ok(copy.map_or(Work::Empty, Work::Copy))
-}
-
-fn add(node: Out<usize>, graph: Handle<Graph>, (after, count): (In<usize>, usize), work: Work) -> Result<()> {
-    node.check()?;
-    node.set(GRAPHS.get(graph)?.add(work, after.array(count)?)?)
-}
-
-fn instantiate(executable: Out<usize>, graph: Handle<Graph>) -> Result<()> {
-    executable.check()?;
-    executable.set(GRAPHS.get(graph)?.instantiate()?.number)
 }
 
 functions! { super::guard; TABLE:
@@ -62,7 +52,7 @@ functions! { super::guard; TABLE:
     10000 cudaGraphAddKernelNode: (
         node: Out<usize>, graph: Handle<Graph>, after: In<usize>, count: usize, kernel: In<KernelNode>,
     ) {
-        add(node, graph, (after, count), kernel.get()?.work()?)
+        driver::add(node, graph, (after, count), kernel.get()?.work()?)
     }
     10000 cudaGraphKernelNodeSetParams: (node: usize, kernel: In<KernelNode>) {
         driver::set_work(node, kernel.get()?.work()?)
@@ -73,13 +63,13 @@ functions! { super::guard; TABLE:
     10000 cudaGraphAddMemcpyNode: (
         node: Out<usize>, graph: Handle<Graph>, after: In<usize>, count: usize, copy: In<Copy3D>,
     ) {
-        add(node, graph, (after, count), copy.get()?.work()?)
+        driver::add(node, graph, (after, count), copy.get()?.work()?)
     }
     11010 cudaGraphAddMemcpyNode1D: (
         node: Out<usize>, graph: Handle<Graph>, after: In<usize>, count: usize, to: u64, from: u64, bytes: usize,
         direction: c_int,
     ) {
-        add(node, graph, (after, count), plain(to, from, bytes, direction)?)
+        driver::add(node, graph, (after, count), plain(to, from, bytes, direction)?)
     }
     11010 cudaGraphMemcpyNodeSetParams1D: (node: usize, to: u64, from: u64, bytes: usize, direction: c_int) {
         driver::set_work(node, plain(to, from, bytes, direction)?)
@@ -92,7 +82,7 @@ functions! { super::guard; TABLE:
     10000 cudaGraphAddMemsetNode: (
         node: Out<usize>, graph: Handle<Graph>, after: In<usize>, count: usize, fill: In<FillNode>,
     ) {
-        add(node, graph, (after, count), fill.get()?.work()?)
+        driver::add(node, graph, (after, count), fill.get()?.work()?)
     }
     10000 cudaGraphMemsetNodeSetParams: (node: usize, fill: In<FillNode>) {
         driver::set_work(node, fill.get()?.work()?)
@@ -163,7 +153,7 @@ functions! { super::guard; TABLE:
     }
     10000 cudaGraphNodeGetType: (node: usize, to: Out<c_int>) { driver::cuGraphNodeGetType(node, to).ok() }
     10000 cudaGraphDestroyNode: (node: usize) { driver::cuGraphDestroyNode(node).ok() }
-    10000 cudaGraphInstantiate: (executable: Out<usize>, graph: Handle<Graph>) { instantiate(executable, graph) }
+    10000 cudaGraphInstantiate: (executable: Out<usize>, graph: Handle<Graph>) { driver::instantiate(executable, graph) }
     11040 cudaGraphInstantiateWithFlags: (executable: Out<usize>, graph: Handle<Graph>, flags: u64) {
         driver::cuGraphInstantiateWithFlags(executable, graph, flags).ok()
     }

@@ -39,7 +39,8 @@ pub(super) fn copy(
     enqueue::copy(&*Stream::of(stream)?, (to, to_is), (from, from_is), shape, waits && direction != 3)
 }
 
-fn plain(
+/// Adds a copy without gaps.
+pub(super) fn plain(
     to: u64,
     from: u64,
     bytes: usize,
@@ -47,8 +48,7 @@ fn plain(
     stream: Handle<Stream>,
     waits: bool,
 ) -> Result<()> {
-    let shape = Shape { width: bytes as u64, height: 1, depth: 1 };
-    copy((Side::plain(to), Side::plain(from)), shape, direction, stream, waits)
+    copy((Side::plain(to), Side::plain(from)), Shape::plain(bytes), direction, stream, waits)
 }
 
 fn rows(

@@ -2,31 +2,18 @@
 
 use std::ffi::c_int;
 
-use super::memory::copy;
+use super::memory::plain;
 use super::registry::variable;
 use crate::edge::{Out, functions};
 use crate::handles::Handle;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
-use crate::transfer::{Shape, Side};
 
 /// Bytes of a variable from an offset.
 fn part(symbol: usize, offset: usize, bytes: usize) -> Result<u64> {
     let (address, size) = variable(symbol)?;
     let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= size);
     if is_inside { Ok(address + offset as u64) } else { Err(Status::INVALID_VALUE) }
-}
-
-fn plain(
-    to: u64,
-    from: u64,
-    bytes: usize,
-    direction: c_int,
-    stream: Handle<Stream>,
-    waits: bool,
-) -> Result<()> {
-    let shape = Shape { width: bytes as u64, height: 1, depth: 1 };
-    copy((Side::plain(to), Side::plain(from)), shape, direction, stream, waits)
 }
 
 functions! { super::guard; TABLE:

@@ -1,4 +1,4 @@
-//! Functions that the library does not have. A program that looks for one finds it, and is told when it calls it.
+//! Functions that the library does not have. A program that looks for one finds it, and its first call reports it.
 
 use crate::edge::unsupported;
 
