@@ -66,7 +66,7 @@ const MIB: u64 = 1 << 20;
 /// | Thor | "NVIDIA Jetson Thor Series Modules Data Sheet", T5000: 2,560 cores at 1.57 GHz, 273 GB/s, 2,070 TFLOP/s of sparse e2m1; the driver reports 20 SMs and 32 MiB of L2 |
 /// | GB10 | "NVIDIA DGX Spark" data sheet: 6,144 cores, 273 GB/s, 1 PFLOP/s of sparse e2m1; NVIDIA's talk at Hot Chips 2025: 31 TFLOP/s of f32 and the L2 |
 ///
-/// The other rates of the Thor follow from the B200's, and those of the GB10 from the RTX 5090's.
+/// The other rates of the Thor follow from the B200's. The GB10's follow from the RTX 5090's.
 pub static ARCHITECTURES: [Arch; 14] = [
     Arch {
         name: "a100",

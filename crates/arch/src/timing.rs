@@ -211,7 +211,7 @@ pub struct Timing {
 const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
 const LIST: &str = "H200, clocks of 36 launches (docs/results/2026-11-28-time-h200-seeded.json)";
 const ASSUMED: &str = "assumed, not measured";
-/// 559 cycles for 128 x 128 x 64, of which the tensor cores take 256; a TMA load of `460 + 6 / KiB`.
+/// 559 cycles for 128 x 128 x 64 (the tensor cores take 256), and `460 + 6 / KiB` for a TMA load.
 const B200_LATENCIES: &str = "B200, LatencyModel.cpp of Meta's Triton, May 2026";
 const B200_SURVEY: &str = "B200, published microbenchmarks (see docs/timing.md)";
 

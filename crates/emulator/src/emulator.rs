@@ -155,7 +155,7 @@ impl Emulator {
         self.memory.read(address, bytes)
     }
 
-    /// Copies host bytes to the device. A kernel that runs meanwhile sees them as those of another CTA.
+    /// Copies host bytes to the device. A kernel that runs meanwhile sees them as stores of another CTA.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.host.note_change();
         self.memory.write(address, bytes)

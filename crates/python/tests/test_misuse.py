@@ -236,7 +236,7 @@ CASES = [
     (lambda t: t.kernel(DEADLOCK, "stuck").launch(1, 1), ww.FaultError, "deadlock"),
     (lambda t: ww.Device("emu:h200", limit=1000).load(ENDLESS)["endless"].launch(2**31 - 1, 32), ww.FaultError, "limit"),
     (lambda t: ww.Device("emu:h200", limit="50ms").load(ENDLESS)["endless"].launch(1, 32), ww.FaultError, "0.05 s"),
-    # The verbs of a kernel, and those of the command.
+    # The verbs of a kernel, and the verbs of the command.
     (lambda t: t.kernel(RACE, "hand_over").check(1, 64, t.x, t.x, schedules="soon"), ww.ArgumentError, "the schedule is"),
     (lambda t: t.kernel(RACE, "hand_over").check(1, 64, t.x), ww.ArgumentError, "takes 2 arguments"),
     (lambda t: t.kernel(RACE, "hand_over").time(0, 64, t.x, t.x), ww.LaunchError, "grid's x extent is 0"),

@@ -242,7 +242,7 @@ impl Checker {
 
     /// A copy completes at an mbarrier: the thread that initialized it must have executed a fence before it
     /// synchronized with the issuer (PTX ISA, "fence.mbarrier_init"). Within a CTA, Triton's kernels have
-    /// none, and only those of the kernel language are checked.
+    /// none, and only kernels of the kernel language are checked.
     fn check_fenced(&self, copy: Mark, address: MbarrierAddress) {
         let Some(state) = self.mbarriers.get(&address).filter(|state| !state.is_fenced) else { return };
         let ((init, _), info) = (state.initialized, &self.launch.info);

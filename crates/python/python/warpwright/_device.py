@@ -130,7 +130,7 @@ class Buffer:
         return self._native.nbytes
 
     def copy_from(self, array: Any) -> None:
-        """Overwrites all elements with those of an array of the same shape and type."""
+        """Overwrites all elements with the elements of an array of the same shape and type."""
         source = np.ascontiguousarray(array)
         if source.shape != self.shape or source.dtype != self.dtype:
             raise ArgumentError(

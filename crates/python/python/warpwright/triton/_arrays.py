@@ -50,7 +50,7 @@ class Array:
         return self._host.address
 
     def stride(self, axis: int | None = None) -> Any:
-        """The strides in elements, or that of an axis."""
+        """The strides in elements, or the stride of an axis."""
         return tuple(self._host.strides) if axis is None else self._host.strides[axis]
 
     def size(self, axis: int | None = None) -> Any:
@@ -76,7 +76,7 @@ class Array:
         return Array(np.array(self.array))
 
     def copy_(self, other: Array) -> Array:
-        """Overwrites the elements with those of another array."""
+        """Overwrites the elements with the elements of another array."""
         self.array[...] = other.array
         return self
 
