@@ -18,7 +18,7 @@ cuModuleLoadData ot|cuModuleLoadData oz|cuModuleUnload h|cuModuleGetFunction ohn
 cuLibraryLoadData otzzizzi|cuLibraryUnload h|cuLibraryGetKernel ohn|cuLibraryGetGlobal oohn|cuKernelGetFunction oh
 cuFuncGetAttribute oih|cuFuncSetAttribute hii|cuFuncGetModule oh|cuFuncGetParamInfo hsoo|cuKernelGetAttribute oihi
 cuLaunchKernel hiiiiiiihzz|cuLaunchCooperativeKernel hiiiiiiihz|cuLaunchKernelEx zhzz|cuLaunchHostFunc hfz
-cuOccupancyMaxActiveBlocksPerMultiprocessor ohis|cuOccupancyMaxPotentialBlockSize oohzsi
+cuOccupancyMaxActiveBlocksPerMultiprocessor ohis|cuOccupancyMaxPotentialBlockSize oohfsi
 cuOccupancyAvailableDynamicSMemPerBlock ohii|cuOccupancyMaxActiveClusters ohz
 cuMemAlloc_v2 os|cuMemAllocPitch_v2 oossi|cuMemFree_v2 a|cuMemGetAddressRange_v2 ooa|cuMemHostAlloc osi|cuMemFreeHost a
 cuMemHostGetDevicePointer_v2 oai|cuMemHostGetFlags oa|cuMemHostRegister_v2 msi|cuMemHostUnregister a|cuMemAllocManaged osi
@@ -49,7 +49,10 @@ const PTX: &std::ffi::CStr =
 /// A function of C with as many arguments as any of them has.
 type Function = extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
-extern "C" fn nothing(_argument: *mut c_void) {}
+/// A callback: of a stream, whose result nobody reads, or the shared memory of a block in bytes.
+extern "C" fn nothing(_argument: *mut c_void) -> usize {
+    0
+}
 
 /// What calls have returned: handles and addresses of all kinds, some of them stale.
 static RETURNED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
