@@ -4,8 +4,6 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -13,8 +11,8 @@ use warpwright_testing::corpus::Case;
 
 /// How many random schedules there are besides `eager` and `latest`.
 const SEEDS: usize = 2;
-/// What runs longer than this runs for ever.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A launch that executes more warp instructions than this runs for ever.
+const LIMIT: &str = "300000000";
 
 /// What became of a mutant.
 pub(crate) enum Outcome {
@@ -44,30 +42,21 @@ impl Trial {
     /// What the command says in JSON, and whether it succeeds; `None` if it does not end.
     fn said(&self, arguments: &[&str], launch: &Path) -> Option<(Value, bool)> {
         let path = self.directory.join("said.json");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_warpwright"))
+        let status = Command::new(env!("CARGO_BIN_EXE_warpwright"))
             .arg("--json")
             .args(arguments)
+            .args(["--limit", LIMIT])
             .arg(launch)
             .env_remove("WARPWRIGHT_DEVICE")
             .stdout(File::create(&path).expect("writable"))
             .stderr(Stdio::null())
-            .spawn()
+            .status()
             .expect("the command starts");
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("a child") {
-                break status;
-            }
-            if start.elapsed() > PATIENCE {
-                child.kill().expect("a child");
-                child.wait().expect("a child");
-                return None;
-            }
-            thread::sleep(Duration::from_millis(2));
-        };
         let text = fs::read_to_string(&path).expect("its words");
         let value = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
-        Some((value.unwrap_or_default(), status.success()))
+        let value: Value = value.unwrap_or_default();
+        let is_endless = text.contains("reached its limit");
+        (!is_endless).then(|| (value, status.success()))
     }
 
     /// The lines of a text that a launch executes.
