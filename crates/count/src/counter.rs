@@ -382,7 +382,7 @@ impl ClusterObserver for Counter {
             Event::LaneCopies { actor, sources, targets, bytes, reading } => {
                 self.lane_copies(actor, sources, targets, bytes, reading);
             }
-            Event::TensorMultiply { actor, unit, operations } => self.multiply(actor, unit, operations),
+            Event::TensorMultiply { actor, unit, operations, .. } => self.multiply(actor, unit, operations),
             Event::AsyncIssue { actor, proxy, completion, ranges } => {
                 self.issue(actor, proxy, completion, ranges);
             }

@@ -129,10 +129,11 @@ impl Instruction {
     }
 
     /// Whether its result depends on when it executes: an atomic operation or a strong load that reaches what
-    /// other CTAs store, or a clock.
+    /// other CTAs store, a clock, or the request for a cluster that has not started.
     pub fn depends_on_order(&self) -> bool {
         let name = self.name();
         match self.class {
+            _ if name.starts_with("clusterlaunchcontrol.try_cancel") => true,
             _ if name.contains(".shared") => false,
             Class::Atomic => true,
             Class::Load(path) => path == LoadPath::Relaxed || name.contains(".acquire"),

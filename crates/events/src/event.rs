@@ -409,9 +409,9 @@ pub enum Event<'a> {
     TensorAllocate { actor: Actor, first: u32, columns: u32 },
     /// A warp frees columns of its CTA's tensor memory.
     TensorFree { actor: Actor, first: u32, columns: u32 },
-    /// A lane issues a `tcgen05.mma` of this many arithmetic operations in all its CTAs. Its shape and
-    /// types are in its instruction descriptor, a register.
-    TensorMultiply { actor: Actor, unit: Unit, operations: u64 },
+    /// A lane issues a `tcgen05.mma` of this many arithmetic operations in all its CTAs, each of which reads these bytes
+    /// of its shared memory. Its shape and types are in its instruction descriptor, a register.
+    TensorMultiply { actor: Actor, unit: Unit, operations: u64, shared_bytes: u32 },
     /// A warp issues a load of tensor memory into these columns of its registers.
     TensorLoad { actor: Actor, columns: &'a [u32] },
 

@@ -174,3 +174,20 @@ fn the_assembler_takes_every_step_without_spills() {
         }
     }
 }
+
+/// An SM of a B200 multiplies and adds 4096 pairs of bf16 a cycle (2.25 PFLOP/s, 148 SMs, 1.85 GHz); a pair's
+/// multiplication takes the tensor cores of both of its SMs.
+#[test]
+fn every_step_keeps_the_tensor_cores_busy_for_its_operations() {
+    let device = Device::named("emu:b200").and_then(Device::timed).expect("emulators are always there");
+    let (m, n, k) = (256, 512, 512);
+    for step in steps() {
+        run(&device, step, (m, n, k), "bf16");
+        let predictions = device.take_predictions();
+        let [prediction] = predictions.as_slice() else { panic!("{step} is one launch") };
+        let sms = f64::from(Setup::new(&device).sm_count());
+        let busy = prediction.tensor_busy * prediction.cycles as f64 * sms;
+        let expected = f64::from(m) * f64::from(n) * f64::from(k) / 4096.0;
+        assert!((busy / expected - 1.0).abs() < 1e-3, "{step}: {busy} cycles of SMs, not {expected}");
+    }
+}

@@ -135,12 +135,13 @@ impl LaunchTiming {
         let (launch, Gpu { arch, timing, .. }) = (self.recorder.launch(), &self.gpu);
         let code: &Code = &launch.code;
         let scheduled = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // CTAs that were not recorded take as long as the others. A scheduled launch has all that were not cancelled.
+        let ctas = scheduled.is_none().then(|| launch.ctas());
         let outcome = scheduled.unwrap_or_else(|| self.simulate(&mut Recorded::new(self.recorder.take())));
         let simulated_ctas = outcome.simulated_ctas;
-        let ctas = launch.ctas();
         let boost = f64::from(arch.boost_mhz);
-        // CTAs that were not recorded take as long as the others.
-        let cycles = (outcome.cycles as f64 * ctas as f64 / simulated_ctas.max(1) as f64) as u64;
+        let not_recorded = ctas.map_or(1.0, |ctas| ctas as f64 / simulated_ctas.max(1) as f64);
+        let cycles = (outcome.cycles as f64 * not_recorded) as u64;
         let partitions = u64::from(arch.sm_count * arch.capability.partitions_per_sm);
         let tensor_busy = outcome.tensor_cycles as f64 / (outcome.cycles.max(1) * partitions) as f64;
         // The power limit lowers the clock when the tensor cores are busy for longer than a part of the time.

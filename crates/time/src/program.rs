@@ -59,6 +59,8 @@ pub(crate) struct Operation {
     pub(crate) waits: Option<Class>,
     /// Multiply-adds of an SM in a cycle, of its unit.
     pub(crate) tensor_rate: u32,
+    /// It has the tensor cores of two SMs.
+    pub(crate) is_of_pair: bool,
     /// The registers that it reads, with its guard.
     pub(crate) reads: Registers,
     pub(crate) writes: Registers,
@@ -115,11 +117,13 @@ impl Program {
                 releases: false,
                 waits: None,
                 tensor_rate: 1,
+                is_of_pair: false,
                 reads,
                 writes,
             };
         };
         let execution = form.execution(name);
+        let is_of_pair = name.contains("cta_group::2");
         let mut slots = execution.instructions;
         let action = match form.class {
             Class::Load if instruction.is_parameter_access => Action::Rename,
@@ -174,8 +178,8 @@ impl Program {
             waits: matches!(form.class, Class::CtaBarrier | Class::ClusterBarrier | Class::Mbarrier)
                 .then_some(form.class),
             // The tensor cores of two SMs share the work of a pair.
-            tensor_rate: instruction.work.unit.tensor_rate(arch).max(1)
-                * if name.contains("cta_group::2") { 2 } else { 1 },
+            tensor_rate: instruction.work.unit.tensor_rate(arch).max(1) * if is_of_pair { 2 } else { 1 },
+            is_of_pair,
             reads,
             writes,
         }

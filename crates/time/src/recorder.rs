@@ -382,8 +382,8 @@ impl ClusterObserver for Recorder {
             Event::AsyncIssue { actor, proxy, completion, ranges } => {
                 self.issue(actor, proxy, completion, ranges)
             }
-            Event::TensorMultiply { actor, operations, .. } => {
-                self.detail(actor, Detail::TensorMultiply { operations: operations as u32 });
+            Event::TensorMultiply { actor, operations, shared_bytes, .. } => {
+                self.detail(actor, Detail::TensorMultiply { operations: operations as u32, shared_bytes });
             }
             Event::MbarrierArrive { actor, mbarrier, .. } => {
                 let at = self.current(Barrier::Mbarrier(mbarrier));

@@ -117,8 +117,8 @@ pub(crate) enum Detail {
     Track { at: Moment, kind: AsyncKind },
     /// The lanes go on when the moment has passed.
     Wait { until: Moment },
-    /// A `tcgen05.mma` of this many operations of a unit.
-    TensorMultiply { operations: u32 },
+    /// A `tcgen05.mma` of this many operations of a unit, which reads bytes of the shared memory of each CTA.
+    TensorMultiply { operations: u32, shared_bytes: u32 },
 }
 
 /// Adds lines, given as sorted ranges of bytes, in their order.

@@ -348,6 +348,13 @@ impl TensorMemoryMultiply {
         (self.rows * self.columns * self.depth()) as u64
     }
 
+    /// Bytes of A, if it is there, and of B that each CTA reads from its shared memory: an instruction multiplies 32
+    /// bytes of a row, of which a sparse A leaves out half.
+    pub(crate) fn shared_bytes(&self, reads_a: bool) -> u32 {
+        let of_b = self.columns / self.ctas as usize * if self.sparse { 2 } else { 1 };
+        (if reads_a { self.rows } else { 0 } + of_b) as u32 * 32
+    }
+
     /// A's descriptor from the first row of a run on.
     pub(crate) fn run_of_left(&self, a: MatrixDescriptor, run: usize) -> MatrixDescriptor {
         let major = self.run.majors.0;

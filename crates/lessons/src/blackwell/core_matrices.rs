@@ -29,8 +29,8 @@ use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::scalar::THREADS;
 
-/// Elements of a k-block.
-const DEPTH: u32 = 128;
+/// Elements of a k-block: A and B take 192 KiB, so that a CTA has an SM for itself.
+const DEPTH: u32 = 256;
 
 /// Elements of 16 bytes: the width of a core matrix.
 pub(super) const COLUMN: u32 = 8;
@@ -91,7 +91,7 @@ impl<T: GemmOutput> CoreMatrices<T> {
         tensor_fence_after_sync();
         let product = TensorMemory::at(holder);
 
-        let mma = mma::<T>(CtaGroup::One);
+        let mma = mma::<T>(CtaGroup::One, tile_n);
         let a_operand = mma.a_operand(a_tile.tensor()).slice((All, All, 0));
         let b_operand = mma.b_operand(b_tile.tensor()).slice((All, All, 0));
         if thread == 0 {
@@ -120,7 +120,7 @@ impl<T: GemmOutput> CoreMatrices<T> {
         sync_threads();
         tensor_fence_after_sync();
         let quarter = thread / 32 * 32;
-        store_row(c, (m, n), product.row(quarter), (row + thread, column));
+        store_row(c, (m, n), product.row(quarter), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();

@@ -8,7 +8,7 @@
 //! | `v1b` | [`core_matrices`] | one copy of three axes |
 //! | `v2a` | [`swizzled`] | rows of 128 bytes, swizzled: a copy for each span |
 //! | `v2b` | [`swizzled`] | one copy of three axes |
-//! | `v3` | [`stages`] | four stages in flight |
+//! | `v3` | [`stages`] | two stages in flight |
 //! | `v4` | [`specialized`] | a warp that loads, a warp that multiplies |
 //! | `v5` | [`pair`] | MMAs of two SMs, multicast commits |
 //! | `v6` | [`persistent`] | persistent CTAs, two accumulators, an epilogue beside the main loop |
@@ -51,11 +51,11 @@ pub const TILE: (u32, u32) = (128, 256);
 /// Elements of a stage along k: 64 elements of 16 bits are 128 bytes, the widest swizzle's span.
 pub const DEPTH: u32 = 64;
 
-/// The MMA of a CTA's tile, or of a pair's.
+/// The MMA of a tile of `columns` columns, of a CTA or of a pair.
 #[track_caller]
-pub(crate) fn mma<T: GemmOutput>(group: CtaGroup) -> TensorCoreMma {
+pub(crate) fn mma<T: GemmOutput>(group: CtaGroup, columns: u32) -> TensorCoreMma {
     let types = TensorCoreTypes { a: T::DATA_TYPE, b: T::DATA_TYPE, d: DataType::F32 };
-    TensorCoreMma::new(group, types, TILE.0 * group.ctas(), TILE.1)
+    TensorCoreMma::new(group, types, TILE.0 * group.ctas(), columns)
 }
 
 /// A tile of `rows` rows of A or B, K-major, with the 128-byte swizzle.
@@ -97,7 +97,7 @@ impl<T: Element> SharedTiles<T> {
     }
 }
 
-/// Stores a thread's row of the accumulators to C: the elements that are in bounds. `product` is
+/// Stores a thread's row of the accumulators to C: the elements of `columns` columns that are in bounds. `product` is
 /// the first row of the warp's quarter, of which lane l holds row l.
 ///
 /// ```text
@@ -112,8 +112,9 @@ pub(crate) fn store_row<T: GemmOutput>(
     (m, n): (Reg<u32>, Reg<u32>),
     product: TensorMemory,
     (row, column): (Reg<u32>, Reg<u32>),
+    columns: u32,
 ) {
-    for first in (0..TILE.1).step_by(32) {
+    for first in (0..columns).step_by(32) {
         let accumulators = product.column(first).load::<32>();
         wait_tensor_loads();
         for part in (0..32).step_by(8) {

@@ -151,7 +151,7 @@ impl Nvfp4 {
 
         done.wait_parity(0);
         tensor_fence_after_sync();
-        store_row(c, (m, n), product.row(warp * 32), (row + thread, column));
+        store_row(c, (m, n), product.row(warp * 32), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();

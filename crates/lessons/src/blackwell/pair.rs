@@ -97,7 +97,7 @@ impl<T: GemmOutput> Pair<T> {
             }
         } else if warp == 1 && rank == 0 {
             if elect(ALL_LANES) {
-                let mma = mma::<T>(CtaGroup::Two);
+                let mma = mma::<T>(CtaGroup::Two, tile_n);
                 let (a_operand, b_operand) =
                     (mma.a_operand(a_tiles.tensor()), mma.b_operand(b_tiles.tensor()));
                 for k_block in 0..k_blocks {
@@ -114,7 +114,7 @@ impl<T: GemmOutput> Pair<T> {
 
         done.wait_parity(0);
         tensor_fence_after_sync();
-        store_row(c, (m, n), product.row(warp * 32), (row + thread, column));
+        store_row(c, (m, n), product.row(warp * 32), (row + thread, column), tile_n);
 
         // No CTA frees its columns or exits while the other one uses its memory.
         tensor_fence_before_sync();

@@ -74,7 +74,7 @@ impl<T: GemmOutput> Persistent<T> {
             for tile in (main_loop.first..main_loop.scheduler.tiles()).step_by(main_loop.pairs) {
                 let (row, column) = main_loop.corner(tile);
                 let d = main_loop.wait_product(product, tiles);
-                store_row(c, (m, n), d.row(quarter), (row + quarter + lane, column));
+                store_row(c, (m, n), d.row(quarter), (row + quarter + lane, column), TILE.1);
                 main_loop.release_product(tiles, lane);
                 tiles = tiles + 1;
             }
@@ -204,7 +204,7 @@ impl<T: GemmOutput> MainLoop<T> {
 
     /// The MMA, and A and B in the stages.
     pub(super) fn operands(&self) -> Operands {
-        let mma = mma::<T>(CtaGroup::Two);
+        let mma = mma::<T>(CtaGroup::Two, TILE.1);
         Operands { a: mma.a_operand(self.a_tiles.tensor()), b: mma.b_operand(self.b_tiles.tensor()), mma }
     }
 

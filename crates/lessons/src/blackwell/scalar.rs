@@ -61,7 +61,7 @@ impl<T: GemmOutput> Scalar<T> {
         tensor_fence_after_sync();
         let product = TensorMemory::at(holder);
 
-        let mma = mma::<T>(CtaGroup::One);
+        let mma = mma::<T>(CtaGroup::One, tile_n);
         let (a_tensor, b_tensor) =
             (a_tile.tensor().slice((All, All, 0)), b_tile.tensor().slice((All, All, 0)));
         let (a_operand, b_operand) = (mma.a_operand(&a_tensor), mma.b_operand(&b_tensor));
@@ -80,7 +80,7 @@ impl<T: GemmOutput> Scalar<T> {
             tensor_fence_after_sync();
         }
         let quarter = thread / 32 * 32;
-        store_row(c, (m, n), product.row(quarter), (row + thread, column));
+        store_row(c, (m, n), product.row(quarter), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();

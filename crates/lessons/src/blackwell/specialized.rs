@@ -18,13 +18,16 @@ use std::marker::PhantomData;
 
 use warpwright::prelude::*;
 
-use super::{DEPTH, SharedTiles, TILE, mma, store_row, tile};
+use super::{DEPTH, SharedTiles, mma, store_row, tile};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::scalar::THREADS;
 
-/// Stages, of 48 KiB each.
-const STAGES: u32 = 4;
+/// The tile of C that a CTA computes: with half of the columns, more stages fit.
+pub(super) const TILE: (u32, u32) = (128, 128);
+
+/// Stages, of 32 KiB each.
+const STAGES: u32 = 7;
 
 /// C = A·Bᵀ, one tile per CTA.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +85,7 @@ impl<T: GemmOutput> Specialized<T> {
             }
         } else if warp == 1 {
             if elect(ALL_LANES) {
-                let mma = mma::<T>(CtaGroup::One);
+                let mma = mma::<T>(CtaGroup::One, tile_n);
                 let (a_operand, b_operand) =
                     (mma.a_operand(a_tiles.tensor()), mma.b_operand(b_tiles.tensor()));
                 for k_block in 0..k_blocks {
@@ -99,7 +102,7 @@ impl<T: GemmOutput> Specialized<T> {
 
         done.wait_parity(0);
         tensor_fence_after_sync();
-        store_row(c, (m, n), product.row(warp * 32), (row + thread, column));
+        store_row(c, (m, n), product.row(warp * 32), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();

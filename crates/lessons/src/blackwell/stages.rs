@@ -1,14 +1,14 @@
-//! Version 3: four stages, so that TMA loads while the tensor core multiplies.
+//! Version 3: two stages, so that TMA loads while the tensor core multiplies.
 //!
 //! ```text
 //! k-block      0    1    2    3    4
-//! loads        S0   S1   S2   S3   S0 ..            three k-blocks ahead
-//! multiplies   S0   S1   S2 ..                      one at a time; its stage is then loaded again
+//! loads        S0   S1   S0   S1   S0 ..            one k-block ahead
+//! multiplies   S0   S1   S0 ..                      one at a time; its stage is then loaded again
 //! ```
 //!
-//! A stage holds a k-block of A and of B: 48 KiB, of which four fit. Each has a barrier of its own
-//! for TMA, because several loads are in flight. One thread still does everything: it starts a load
-//! three k-blocks ahead, waits for the load of this k-block, multiplies, and waits for the MMAs,
+//! A stage holds a k-block of A and of B: 96 KiB, of which two fit. Each has a barrier of its own
+//! for TMA, because two loads are in flight. One thread still does everything: it starts a load
+//! one k-block ahead, waits for the load of this k-block, multiplies, and waits for the MMAs,
 //! whose stage the next load overwrites.
 //!
 //! TMA no longer waits for the tensor core. But the tensor core waits for the thread: between two
@@ -18,13 +18,17 @@ use std::marker::PhantomData;
 
 use warpwright::prelude::*;
 
-use super::{DEPTH, SharedTiles, TILE, mma, store_row, tile};
+use super::swizzled::SPAN;
+use super::{SharedTiles, TILE, mma, store_row, tile};
 use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::scalar::THREADS;
 
-/// Stages, of 48 KiB each.
-const STAGES: u32 = 4;
+/// Elements of a k-block: two spans of the swizzle.
+pub(super) const DEPTH: u32 = 128;
+
+/// Stages, of 96 KiB each.
+const STAGES: u32 = 2;
 
 /// C = A·Bᵀ, one tile per CTA.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,7 @@ impl<T: GemmOutput> Staged<T> {
         tensor_fence_after_sync();
         let product = TensorMemory::at(holder);
 
-        let mma = mma::<T>(CtaGroup::One);
+        let mma = mma::<T>(CtaGroup::One, tile_n);
         let (a_operand, b_operand) = (mma.a_operand(a_tiles.tensor()), mma.b_operand(b_tiles.tensor()));
         if thread == 0 {
             let k_blocks = (k + (DEPTH - 1)) / DEPTH;
@@ -97,7 +101,7 @@ impl<T: GemmOutput> Staged<T> {
         sync_threads();
         tensor_fence_after_sync();
         let quarter = thread / 32 * 32;
-        store_row(c, (m, n), product.row(quarter), (row + thread, column));
+        store_row(c, (m, n), product.row(quarter), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();
@@ -119,6 +123,9 @@ fn load<T: GemmOutput>(
     let stage = k_block % STAGES;
     let loaded = loaded.at(stage);
     loaded.arrive_and_expect(a_tiles.bytes() + b_tiles.bytes());
-    tma::load(*a, [k_block * DEPTH, row], a_tiles.at(stage), loaded);
-    tma::load(*b, [k_block * DEPTH, column], b_tiles.at(stage), loaded);
+    for step in (0..DEPTH).step_by(SPAN as usize) {
+        let depth = k_block * DEPTH + step;
+        tma::load(*a, [depth, row], a_tiles.at(stage).at(step * TILE.0), loaded);
+        tma::load(*b, [depth, column], b_tiles.at(stage).at(step * TILE.1), loaded);
+    }
 }

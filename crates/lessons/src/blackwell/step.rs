@@ -16,8 +16,8 @@ use super::launch_control::LaunchControlled;
 use super::pair::{self, Pair};
 use super::persistent::Persistent;
 use super::scalar::Scalar;
-use super::specialized::Specialized;
-use super::stages::Staged;
+use super::specialized::{self, Specialized};
+use super::stages::{self, Staged};
 use super::swizzled::{self, Swizzled};
 use super::tma_store::{ROWS, SUBTILE, TmaStored};
 use super::{DEPTH, TILE, tile};
@@ -37,7 +37,7 @@ pub(crate) enum BlackwellStep {
     V2a,
     /// TMA copies all spans at once.
     V2b,
-    /// Four stages in flight.
+    /// Two stages in flight.
     V3,
     /// One warp loads, one multiplies.
     V4,
@@ -87,7 +87,9 @@ pub(super) enum Boxes {
 /// A step of the ladder.
 pub(super) struct Step<T> {
     pub(super) kernel: StepKernel<T>,
-    /// CTAs that compute one tile together.
+    /// The tile of C that its CTAs compute together: rows and columns.
+    tile: (u32, u32),
+    /// These CTAs.
     ctas: u32,
     /// Whether its CTAs are persistent.
     stays: bool,
@@ -100,7 +102,6 @@ impl<T: GemmOutput> Step<T> {
         };
         let element = PhantomData;
         let (tile_m, tile_n) = TILE;
-        let of_cta = || Boxes::Tiles([tile_m, tile_n].map(|rows| tile::<T>(rows, DEPTH)));
         let of_pair = || Boxes::Tiles([tile_m, tile_n / pair::CTAS].map(|rows| tile::<T>(rows, DEPTH)));
         let kernel = match chosen {
             ByThreads => StepKernel::Elements(Scalar { element }.run()?),
@@ -122,8 +123,15 @@ impl<T: GemmOutput> Step<T> {
                 };
                 StepKernel::Maps(Swizzled { one_box, element }.run()?, boxes)
             }
-            V3 => StepKernel::Maps(Staged { element }.run()?, of_cta()),
-            V4 => StepKernel::Maps(Specialized { element }.run()?, of_cta()),
+            V3 => {
+                let boxes = [tile_m, tile_n].map(|rows| tile::<T>(rows, stages::DEPTH));
+                StepKernel::Maps(Staged { element }.run()?, Boxes::Tiles(boxes))
+            }
+            V4 => {
+                let (rows, columns) = specialized::TILE;
+                let boxes = [rows, columns].map(|rows| tile::<T>(rows, DEPTH));
+                StepKernel::Maps(Specialized { element }.run()?, Boxes::Tiles(boxes))
+            }
             V5 => StepKernel::Maps(Pair { element }.run()?, of_pair()),
             V6 => StepKernel::Maps(Persistent { group: 1, element }.run()?, of_pair()),
             Grouped => StepKernel::Maps(Persistent { group: GROUP, element }.run()?, of_pair()),
@@ -134,12 +142,13 @@ impl<T: GemmOutput> Step<T> {
         };
         let stays = matches!(chosen, V6 | Grouped | TmaStore);
         let ctas = if stays || matches!(chosen, V5 | LaunchControl) { pair::CTAS } else { 1 };
-        Ok(Self { kernel, ctas, stays })
+        let (rows, columns) = if chosen == V4 { specialized::TILE } else { TILE };
+        Ok(Self { kernel, tile: (rows * ctas, columns), ctas, stays })
     }
 
     /// The number of CTAs to launch on a device with `sms` SMs.
     pub(super) fn grid(&self, (m, n): (u32, u32), sms: u32) -> u32 {
-        let tiles = m.div_ceil(TILE.0 * self.ctas) * n.div_ceil(TILE.1) * self.ctas;
+        let tiles = m.div_ceil(self.tile.0) * n.div_ceil(self.tile.1) * self.ctas;
         if self.stays { tiles.min(sms / self.ctas * self.ctas) } else { tiles }
     }
 }

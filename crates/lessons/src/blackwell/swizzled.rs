@@ -13,7 +13,7 @@
 //! swizzle, and so does the matrix descriptor; no address is computed. The next 16 elements along k are
 //! 32 bytes further on in the span: the descriptor of a step is the first one plus a constant.
 //!
-//! A k-block of 128 elements is two spans. Version 2a copies each by its own instruction; version 2b
+//! A k-block of 256 elements is four spans. Version 2a copies each by its own instruction; version 2b
 //! adds an axis to the tensor map, (k/64, rows, 64), so that one instruction copies both. The axis
 //! divides rows of the matrix into whole spans, so k is a multiple of 64.
 //!
@@ -30,8 +30,8 @@ use warpwright_kernels::gemm::GemmOutput;
 
 pub use super::scalar::THREADS;
 
-/// Elements of a k-block.
-const DEPTH: u32 = 128;
+/// Elements of a k-block: A and B take 192 KiB, so that a CTA has an SM for itself.
+const DEPTH: u32 = 256;
 
 /// Elements of 128 bytes: the span of the swizzle.
 pub(super) const SPAN: u32 = 64;
@@ -91,7 +91,7 @@ impl<T: GemmOutput> Swizzled<T> {
         tensor_fence_after_sync();
         let product = TensorMemory::at(holder);
 
-        let mma = mma::<T>(CtaGroup::One);
+        let mma = mma::<T>(CtaGroup::One, tile_n);
         let a_operand = mma.a_operand(a_tile.tensor()).slice((All, All, 0));
         let b_operand = mma.b_operand(b_tile.tensor()).slice((All, All, 0));
         if thread == 0 {
@@ -120,7 +120,7 @@ impl<T: GemmOutput> Swizzled<T> {
         sync_threads();
         tensor_fence_after_sync();
         let quarter = thread / 32 * 32;
-        store_row(c, (m, n), product.row(quarter), (row + thread, column));
+        store_row(c, (m, n), product.row(quarter), (row + thread, column), tile_n);
 
         tensor_fence_before_sync();
         sync_threads();

@@ -358,13 +358,33 @@ impl Simulation<'_> {
                 self.arrive(slot, at, 1, end.max(now + ARRIVAL));
             }
             Detail::Wait { until } => results.awaits = Some(until),
-            Detail::TensorMultiply { operations } => {
-                let sm = &mut self.sms[sm_index];
-                let unit = self.program.operations[self.warps[index as usize].pc as usize].tensor_rate;
-                let cycles = self.gpu.tensor_cycles(operations / 2 / unit.max(1));
-                sm.tensor_queue_free = sm.tensor_queue_free.max(now) + cycles;
-                self.outcome.tensor_cycles += cycles * u64::from(self.gpu.partitions());
+            Detail::TensorMultiply { operations, shared_bytes } => {
+                self.multiply(index, operations, shared_bytes, now)
             }
+        }
+    }
+
+    /// A `tcgen05.mma`: it takes its operands' passes of shared memory, and its cycles of the tensor cores, on each SM of
+    /// its CTAs.
+    fn multiply(&mut self, index: u32, operations: u32, shared_bytes: u32, now: u64) {
+        let warp = &self.warps[index as usize];
+        let operation = &self.program.operations[warp.pc as usize];
+        let cycles = self.gpu.tensor_cycles(operations / 2 / operation.tensor_rate.max(1));
+        let cluster = self.clusters[warp.cluster as usize].as_ref().expect("it runs");
+        // A pair are the CTAs whose ranks differ in the last bit.
+        let other = operation.is_of_pair.then(|| cluster.sms.get(warp.rank as usize ^ 1)).flatten();
+        let sms = [Some(cluster.sms[warp.rank as usize]), other.copied()];
+        let mut start = now;
+        for sm in sms.into_iter().flatten() {
+            let sm = &mut self.sms[sm as usize];
+            sm.shared_free = sm.shared_free.max(now) + u64::from(shared_bytes.div_ceil(SHARED_BYTES));
+            start = start.max(sm.tensor_queue_free).max(sm.shared_free.saturating_sub(cycles));
+        }
+        for sm in sms.into_iter().flatten() {
+            self.sms[sm as usize].tensor_queue_free = start + cycles;
+            self.outcome.tensor_cycles += cycles * u64::from(self.gpu.partitions());
+            let track = Track::TensorCore { sm, partition: 0 };
+            self.record(index, track, (start, start + cycles), Stall::Selected);
         }
     }
 

@@ -45,6 +45,8 @@ struct Cluster {
     number: usize,
     /// The linear index of its first CTA.
     first_cta: u32,
+    /// The SM of each CTA.
+    sms: Vec<u32>,
     moments: Vec<MomentState>,
     /// Warps of each CTA that have not ended.
     left: Vec<u32>,

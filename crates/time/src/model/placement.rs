@@ -68,6 +68,7 @@ impl Simulation<'_> {
             first_cta: trace.first_cta,
             moments: moments.collect(),
             left: vec![per_cta; sms.len()],
+            sms: sms.clone(),
             parked: Vec::new(),
         });
         self.outcome.simulated_ctas += sms.len() as u64;

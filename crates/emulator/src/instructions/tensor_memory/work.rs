@@ -255,6 +255,7 @@ impl Effect for IssueMultiply {
             actor,
             unit: multiply.unit(),
             operations: 2 * multiply.multiply_adds() * u64::from(multiply.ctas),
+            shared_bytes: multiply.shared_bytes(matches!(work.a, Left::Shared(_))),
         });
         let (area, left, scales) = (work.area(), work.left_area(), work.scale_areas());
         let metadata = work.metadata_area();
