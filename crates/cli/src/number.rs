@@ -1,6 +1,6 @@
 //! Numbers on the command line.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use clap::builder::{StringValueParser, TypedValueParser};
 
@@ -14,4 +14,11 @@ where
         let number = number.and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| format!("expected an integer from {} to {}", range.start(), range.end()))
     })
+}
+
+/// Reads `FROM..TO`, whose end is not in it.
+pub(crate) fn range(text: &str) -> Result<Range<u64>, String> {
+    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    let range = ends.filter(|range: &Range<u64>| range.start < range.end);
+    range.ok_or_else(|| "expected two integers, the smaller one first, such as 0..4".to_owned())
 }

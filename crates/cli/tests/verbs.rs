@@ -1,5 +1,6 @@
 //! The verbs on the library's kernels, as a user runs them.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -491,12 +492,35 @@ fn shells_and_man_have_what_they_read() {
     std::fs::remove_dir_all(&folder).expect("it can be removed");
 }
 
+/// A picture and a page show all warps, tensor cores and copies, and the page's data are JSON in which no element begins.
+fn expect_the_same_tracks(picture: &Path, page: &Path) {
+    let [svg, html] = [picture, page].map(|path| {
+        let text = std::fs::read_to_string(path).expect("it was written");
+        std::fs::remove_file(path).expect("it can be removed");
+        text
+    });
+    let (_, data) = html.split_once("type=\"application/json\">").expect("the page has data");
+    let (data, _) = data.split_once("</script>").expect("they end");
+    assert!(!data.contains('<'), "an element begins in the data");
+    let data: Value = serde_json::from_str(data).expect("they are JSON");
+    let rows = data["rows"].as_array().expect("rows");
+    assert!(rows.len() >= 9, "warps, tensor cores and copies: {}", rows.len());
+    for row in rows {
+        let name = row["name"].as_str().expect("a name");
+        assert!(svg.contains(&format!(">{name}</text>")), "{name} is not in the picture");
+        let stretches = row["stretches"].as_array().expect("stretches");
+        let starts: Vec<u64> = stretches.iter().map(|one| one[0].as_u64().expect("a cycle")).collect();
+        assert!(starts.is_sorted() && !starts.is_empty(), "{name} has no order");
+    }
+}
+
 /// A trace is what Perfetto reads (its page "Chrome JSON"): complete slices that do not overlap on a track,
 /// asynchronous slices in pairs, and names of processes and threads.
 #[test]
 fn traces_are_what_perfetto_reads() {
     let file = std::env::temp_dir().join(format!("warpwright-trace-{}.json", std::process::id()));
     let path = file.to_str().expect("a path of UTF-8");
+    let (picture, page) = (file.with_extension("svg"), file.with_extension("html"));
     let report = json(&[
         "trace",
         "gemm",
@@ -508,9 +532,14 @@ fn traces_are_what_perfetto_reads() {
         "256",
         "--perfetto",
         path,
+        "--svg",
+        picture.to_str().expect("a path of UTF-8"),
+        "--html",
+        page.to_str().expect("a path of UTF-8"),
         "--device",
         "emu:h200",
     ]);
+    expect_the_same_tracks(&picture, &page);
     let text = std::fs::read_to_string(&file).expect("it was written");
     std::fs::remove_file(&file).expect("it can be removed");
     let trace: Value = serde_json::from_str(&text).expect("it is JSON");
