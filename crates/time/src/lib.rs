@@ -6,7 +6,9 @@
 //! `docs/timing.md` says what is modelled, with the source of each figure.
 
 mod gpu;
+mod merging;
 mod model;
+mod predication;
 mod prediction;
 mod program;
 mod recorder;

@@ -7,6 +7,9 @@ use warpwright_arch::instructions::{Class, Pipe};
 use warpwright_arch::timing::BRANCH;
 use warpwright_events::{AsyncKind, Code, Instruction, Unit};
 
+use crate::merging::merge;
+use crate::model::code_cache::{INSTRUCTION_BYTES, LINE_BYTES};
+use crate::predication::Predication;
 use crate::schedule::Schedule;
 
 /// Registers of an operation: its own part of the program's list.
@@ -76,6 +79,8 @@ pub(crate) struct Program {
     pub(crate) register_count: usize,
     /// The order in which operations issue.
     pub(crate) schedule: Schedule,
+    /// The line of the instruction cache of each position in that order.
+    pub(crate) code_lines: Vec<u32>,
 }
 
 impl Program {
@@ -85,6 +90,7 @@ impl Program {
             registers: Vec::new(),
             register_count: code.register_words.len(),
             schedule: Schedule::default(),
+            code_lines: Vec::new(),
         };
         let mut before = None;
         for &index in &code.of_operation {
@@ -97,8 +103,30 @@ impl Program {
             before = Some(index);
             program.operations.push(operation);
         }
-        program.schedule = Schedule::new(&program, code, arch);
+        merge(code, &mut program.operations);
+        let predication = Predication::of(code);
+        for &(branch, target) in predication.branches() {
+            program.predicate(code, branch, target);
+        }
+        program.schedule = Schedule::new(&program, &predication, code, arch);
+        let whole = (0, program.operations.len() as u32);
+        let mut instructions = 0;
+        for position in 0..whole.1 {
+            program.code_lines.push(instructions * INSTRUCTION_BYTES / LINE_BYTES);
+            instructions += program.operations[program.schedule.at(position, whole) as usize].slots;
+        }
         program
+    }
+
+    /// Operations that a branch skips have its predicate instead.
+    fn predicate(&mut self, code: &Code, branch: u32, target: u32) {
+        let guard = code.instruction(branch).guard.map(|register| register.0);
+        let operation = &mut self.operations[branch as usize];
+        (operation.slots, operation.interval, operation.action) = (0, 0, Action::Rename);
+        for pc in branch + 1..target {
+            let reads = self.of(&self.operations[pc as usize].reads).to_vec();
+            self.operations[pc as usize].reads = self.add(reads.into_iter().chain(guard));
+        }
     }
 
     fn operation(&mut self, instruction: &Instruction, arch: &Arch) -> Operation {

@@ -11,6 +11,7 @@ use warpwright_events::{
     LaunchObserver, MbarrierAddress, MemorySpace, Proxy, lanes, split_shared,
 };
 
+use crate::predication::Predication;
 use crate::trace::{
     ClusterTrace, Detail, Direction, Excerpt, LineRange, Moment, Record, WarpTrace, push_lines,
 };
@@ -24,6 +25,7 @@ struct Shared {
     launch: LaunchInfo,
     warps_per_cta: u32,
     traces: Mutex<Vec<ClusterTrace>>,
+    predication: Predication,
     /// The bytes of the traces so far, and those after which no further cluster is recorded.
     bytes: AtomicU64,
     most_bytes: u64,
@@ -40,6 +42,7 @@ impl LaunchRecorder {
         Self(Arc::new(Shared {
             warps_per_cta: launch.threads_per_cta().div_ceil(WARP_SIZE),
             launch: launch.clone(),
+            predication: Predication::of(&launch.code),
             traces: Mutex::default(),
             bytes: AtomicU64::new(0),
             most_bytes,
@@ -215,10 +218,17 @@ impl Recorder {
         self.trace.warps[warp].records.push(Record::Detail(pc, detail));
     }
 
-    /// Keeps a part of a run, with its details.
+    /// Keeps a part of a run, with its details: as more of the last run, if the two are one sequence.
     fn keep_run(&mut self, warp: usize, from: u32, end: u32, lanes: u32) {
         if from < end {
-            self.trace.warps[warp].records.push(Record::Run { from, end, lanes });
+            let records = &mut self.trace.warps[warp].records;
+            let last = records.iter_mut().rev().find(|record| !matches!(record, Record::Detail(..)));
+            match last {
+                Some(Record::Run { end: last, .. }) if self.shared.predication.continues(*last, from) => {
+                    *last = end;
+                }
+                _ => records.push(Record::Run { from, end, lanes }),
+            }
             self.warps[warp].end = end;
             let details = std::mem::take(&mut self.warps[warp].details);
             for &(pc, detail) in details.iter().filter(|(pc, _)| (from..end).contains(pc)) {

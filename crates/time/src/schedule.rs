@@ -4,11 +4,13 @@
 //! the longest chain of latencies that begins with an instruction.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use warpwright_arch::Arch;
 use warpwright_arch::instructions::Class;
 use warpwright_events::Code;
 
+use crate::predication::Predication;
 use crate::program::{Action, Program};
 
 /// Operations of a stretch at most: the time to order one grows with its square.
@@ -24,10 +26,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn new(program: &Program, code: &Code, arch: &Arch) -> Self {
+    pub(crate) fn new(program: &Program, predication: &Predication, code: &Code, arch: &Arch) -> Self {
         let count = program.operations.len();
         let mut starts = vec![false; count + 1];
-        for branch in &code.branches {
+        for branch in code.branches.iter().filter(|branch| !predication.replaces(branch.operation)) {
             starts[branch.target as usize] = true;
             starts[branch.operation as usize + 1] = true;
         }
@@ -58,27 +60,26 @@ impl Schedule {
 
 /// Whether no instruction moves across an operation.
 fn stays(code: &Code, program: &Program, pc: usize) -> bool {
-    let Some(form) = code.instruction(pc as u32).form else { return true };
-    !matches!(
-        program.operations[pc].action,
-        Action::Compute | Action::Rename | Action::Load | Action::Mma { .. } | Action::Exchange
-    ) || matches!(
-        form.class,
-        Class::CtaBarrier
-            | Class::ClusterBarrier
-            | Class::Mbarrier
-            | Class::MbarrierInit
-            | Class::Fence
-            | Class::WarpBarrier
-            | Class::WarpgroupSync
-            | Class::AsyncCopy
-            | Class::BulkCopy
-            | Class::TensorCopy
-            | Class::Atomic
-            | Class::Reduction
-            | Class::Control
-            | Class::ClusterLaunch
-    )
+    let action = program.operations[pc].action;
+    let Some(form) = code.instruction(pc as u32).form else { return action != Action::Rename };
+    !matches!(action, Action::Compute | Action::Rename | Action::Load | Action::Mma { .. } | Action::Exchange)
+        || matches!(
+            form.class,
+            Class::CtaBarrier
+                | Class::ClusterBarrier
+                | Class::Mbarrier
+                | Class::MbarrierInit
+                | Class::Fence
+                | Class::WarpBarrier
+                | Class::WarpgroupSync
+                | Class::AsyncCopy
+                | Class::BulkCopy
+                | Class::TensorCopy
+                | Class::Atomic
+                | Class::Reduction
+                | Class::Control
+                | Class::ClusterLaunch
+        )
 }
 
 /// The latency that an order is made for.
@@ -97,6 +98,16 @@ fn latency(program: &Program, code: &Code, arch: &Arch, pc: usize) -> u64 {
     }
 }
 
+/// The memories that an access may reach: 0 is shared memory, 1 any other. A generic address may be of both.
+fn spaces(name: &str) -> Range<usize> {
+    let has = |space: &str| name.contains(space);
+    match () {
+        () if has(".shared") || has("matrix") => 0..1,
+        () if has(".global") || has(".local") || has(".const") || has(".param") => 1..2,
+        () => 0..2,
+    }
+}
+
 /// The order of a stretch's operations.
 fn ordered(program: &Program, code: &Code, arch: &Arch, first: usize, end: usize) -> Vec<u32> {
     let count = end - first;
@@ -111,7 +122,8 @@ fn ordered(program: &Program, code: &Code, arch: &Arch, first: usize, end: usize
     };
     let mut writers: HashMap<u32, usize> = HashMap::new();
     let mut readers: HashMap<u32, Vec<usize>> = HashMap::new();
-    let (mut loads, mut store) = (Vec::new(), None);
+    // Of shared memory, and of other memory.
+    let (mut loads, mut stores) = ([Vec::new(), Vec::new()], [None, None]);
     for index in 0..count {
         let operation = &program.operations[first + index];
         for register in program.of(&operation.reads) {
@@ -132,20 +144,22 @@ fn ordered(program: &Program, code: &Code, arch: &Arch, first: usize, end: usize
         if operation.slots == 0 && operation.action != Action::Rename && index > 0 {
             edge(index - 1, index, false);
         }
-        let class = code.instruction((first + index) as u32).form.map(|form| form.class);
-        match class {
-            Some(Class::Store | Class::MatrixStore | Class::FragmentStore) => {
-                loads.drain(..).for_each(|load| edge(load, index, false));
-                store.into_iter().for_each(|store| edge(store, index, false));
-                store = Some(index);
+        let instruction = code.instruction((first + index) as u32);
+        for space in spaces(instruction.name()) {
+            match instruction.form.map(|form| form.class) {
+                Some(Class::Store | Class::MatrixStore | Class::FragmentStore) => {
+                    loads[space].drain(..).for_each(|load| edge(load, index, false));
+                    stores[space].into_iter().for_each(|store| edge(store, index, false));
+                    stores[space] = Some(index);
+                }
+                Some(Class::Load | Class::MatrixLoad | Class::FragmentLoad)
+                    if operation.action == Action::Load =>
+                {
+                    stores[space].into_iter().for_each(|store| edge(store, index, false));
+                    loads[space].push(index);
+                }
+                _ => {}
             }
-            Some(Class::Load | Class::MatrixLoad | Class::FragmentLoad)
-                if operation.action == Action::Load =>
-            {
-                store.into_iter().for_each(|store| edge(store, index, false));
-                loads.push(index);
-            }
-            _ => {}
         }
     }
     let mut chains = vec![0u64; count];

@@ -33,11 +33,13 @@ pub enum Stall {
     BranchResolving,
     /// Another warp issues.
     NotSelected,
+    /// Its instruction has not been fetched.
+    NoInstruction,
 }
 
 impl Stall {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Selected,
         Self::Wait,
         Self::LongScoreboard,
@@ -51,6 +53,7 @@ impl Stall {
         Self::Sleeping,
         Self::BranchResolving,
         Self::NotSelected,
+        Self::NoInstruction,
     ];
 
     /// Its name in a report.
@@ -69,6 +72,7 @@ impl Stall {
             Self::Sleeping => "sleeping",
             Self::BranchResolving => "branch resolving",
             Self::NotSelected => "not selected",
+            Self::NoInstruction => "no instruction",
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) const KINDS: [Kind; Stall::ALL.len() + 2] = [
     Kind { name: "sleeping", color: "#c9ced3" },
     Kind { name: "branch resolving", color: "#5c6770" },
     Kind { name: "not selected", color: "#a8d8b0" },
+    Kind { name: "no instruction", color: "#e3a0c8" },
     Kind { name: "tensor core multiplies", color: "#1f6fc2" },
     Kind { name: "copy in flight", color: "#12a594" },
 ];

@@ -83,6 +83,15 @@ impl Simulation<'_> {
                 warp.position += 1;
                 continue;
             }
+            let line = program.code_lines[warp.position as usize] + 1;
+            let mut fetched = 0;
+            if warp.code_line != line {
+                warp.code_line = line;
+                let sm = &mut self.sms[(warp.partition / self.gpu.partitions()) as usize];
+                fetched = sm.code.execute(line - 1, warp.since.max(warp.not_before.0));
+            }
+            let (ready, stall) =
+                if fetched > ready { (fetched, Stall::NoInstruction) } else { (ready, stall) };
             // ptxas gives each value a register of its own, so that none waits to be overwritten.
             (warp.ready, warp.stall, warp.pipe) = (ready, stall, operation.pipe as u8);
             let (partition, ready) = (warp.partition, warp.ready);

@@ -8,6 +8,7 @@
 
 mod bandwidth;
 mod cache;
+pub(crate) mod code_cache;
 mod issue;
 mod memory;
 mod placement;
@@ -131,7 +132,9 @@ pub(crate) fn simulate(
     let arch = gpu.arch;
     let l1 = u64::from(arch.capability.shared_bytes_per_sm) + 28 * 1024;
     let l1 = l1.saturating_sub(shape.shared_bytes * u64::from(shape.ctas_per_sm)).max(16 * 1024);
-    let sms = (0..arch.sm_count as usize).map(|sm| Sm::new(sm, shape.ctas_per_sm, l1, &gpu.timing));
+    let code_lines = program.code_lines.last().map_or(1, |line| line + 1) as usize;
+    let sms =
+        (0..arch.sm_count as usize).map(|sm| Sm::new(sm, shape.ctas_per_sm, l1, code_lines, &gpu.timing));
     let partitions = (0..arch.sm_count * gpu.partitions()).map(|_| Partition::new());
     let operations = program.operations.len();
     let mut simulation = Simulation {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use warpwright_arch::instructions::Pipe;
 use warpwright_arch::timing::Timing;
 
+use super::code_cache::CodeCache;
 use super::memory::Port;
 use crate::stall::Stall;
 use crate::trace::WarpTrace;
@@ -39,6 +40,7 @@ pub(super) struct Partition {
 #[derive(Debug)]
 pub(super) struct Sm {
     pub(super) port: Port,
+    pub(super) code: CodeCache,
     /// CTAs that it has room for.
     pub(super) room: u32,
     /// Warps that have been placed on it.
@@ -80,9 +82,10 @@ impl Partition {
 }
 
 impl Sm {
-    pub(super) fn new(index: usize, ctas: u32, l1_bytes: u64, timing: &Timing) -> Self {
+    pub(super) fn new(index: usize, ctas: u32, l1_bytes: u64, code_lines: usize, timing: &Timing) -> Self {
         Self {
             port: Port::new(index, l1_bytes, timing),
+            code: CodeCache::new(code_lines),
             room: ctas,
             placed: 0,
             starts_at: 0,
@@ -162,6 +165,8 @@ pub(super) struct Warp {
     /// The run, and the position in it.
     pub(super) run: (u32, u32),
     pub(super) position: u32,
+    /// The line of the instruction cache that it executes, plus 1.
+    pub(super) code_line: u32,
     /// The next operation.
     pub(super) pc: u32,
     /// The cycle at which the next operation can issue, as far as its registers decide; `NEVER` if it waits for
