@@ -125,7 +125,7 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("check --explain", "check --explain race", 0),
         ("report", "report right.json", 0),
         ("time", "time right.json --what-if hbm=2x", 0),
-        ("trace", "trace right.json --perfetto trace.json", 0),
+        ("trace", "trace right.json --perfetto trace.json --lanes", 0),
         ("roofline", "roofline right.json", 0),
         ("layout", "layout (2,3):(3,1)", 0),
         ("occupancy", "occupancy --regs 32 --threads 128", 0),

@@ -514,6 +514,19 @@ fn expect_the_same_tracks(picture: &Path, page: &Path) {
     }
 }
 
+/// Two ways through a branch take turns, in the odd and in the even lanes.
+#[test]
+fn a_trace_shows_which_lanes_execute_a_line() {
+    let report = json(&["trace", "divergence", "--ways", "2", "--lanes", "--warps", "1..2"]);
+    let steps = report["lanes"].as_array().expect("steps");
+    assert!(steps.iter().all(|step| step["warp"] == 1 && step["cta"] == 0));
+    let masks: Vec<u64> = steps.iter().map(|step| step["mask"].as_u64().expect("a mask")).collect();
+    for mask in [0x5555_5555, 0xaaaa_aaaa] {
+        assert!(masks.contains(&mask), "{mask:#x} is not in {masks:x?}");
+    }
+    assert_eq!((masks.first(), masks.last()), (Some(&0xffff_ffff), Some(&0xffff_ffff)), "{masks:x?}");
+}
+
 /// A trace is what Perfetto reads (its page "Chrome JSON"): complete slices that do not overlap on a track,
 /// asynchronous slices in pairs, and names of processes and threads.
 #[test]

@@ -41,10 +41,14 @@ impl Predication {
         &self.branches
     }
 
-    /// Whether operations up to `end` and those from `from` on are issued in one sequence: nothing is between them, or what a
-    /// predicate turns off.
+    /// Whether operations up to `end` and those from `from` on are issued in one sequence, which a branch or its target was
+    /// between.
     pub(crate) fn continues(&self, end: u32, from: u32) -> bool {
-        end == from || self.branches.binary_search(&(end.wrapping_sub(1), from)).is_ok()
+        let is_end = |&(branch, target): &(u32, u32)| match () {
+            () if branch + 1 == end => from == end || from == target,
+            () => target == end && from == end,
+        };
+        self.branches.iter().any(is_end)
     }
 
     /// Whether it is one of the branches.

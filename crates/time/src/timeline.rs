@@ -35,6 +35,8 @@ pub struct Slice {
     pub cycles: (u64, u64),
     /// The instruction, by its index in [`Prediction::instructions`](crate::Prediction::instructions).
     pub instruction: u32,
+    /// The lanes of a warp that execute it, a bit each.
+    pub lanes: u32,
     /// The reason that a warp waited before it issued; of other tracks `Selected`.
     pub stall: Stall,
 }
@@ -49,10 +51,10 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Adds a slice of an operation.
-    pub(crate) fn add(&mut self, track: Track, cycles: (u64, u64), operation: u32, stall: Stall) {
-        if cycles.0 < cycles.1 {
-            self.slices.push(Slice { track, cycles, instruction: operation, stall });
+    /// Adds a slice, which takes a cycle at least.
+    pub(crate) fn add(&mut self, slice: Slice) {
+        if slice.cycles.0 < slice.cycles.1 {
+            self.slices.push(slice);
         }
     }
 }

@@ -40,6 +40,7 @@ pub(super) struct Stretch {
     pub(super) cycles: (u64, u64),
     pub(super) kind: usize,
     pub(super) instruction: u32,
+    pub(super) lanes: u32,
 }
 
 /// A track.
@@ -82,8 +83,8 @@ pub(super) fn rows(prediction: &Prediction, cycles: &Range<u64>, warps: Option<&
 
 /// The stretches of a slice: of a warp, the cycles that it waits, and the one in which it issues.
 fn parts(slice: &Slice) -> Vec<Stretch> {
-    let &Slice { cycles, instruction, stall, track } = slice;
-    let of = |cycles, kind| Stretch { cycles, kind, instruction };
+    let &Slice { cycles, instruction, stall, track, lanes } = slice;
+    let of = |cycles, kind| Stretch { cycles, kind, instruction, lanes };
     match track {
         Track::Warp { .. } if stall == Stall::Selected => vec![of(cycles, 0)],
         Track::Warp { .. } => {
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_column_has_the_kind_that_takes_most_of_it() {
-        let of = |cycles, kind| Stretch { cycles, kind, instruction: 0 };
+        let of = |cycles, kind| Stretch { cycles, kind, instruction: 0, lanes: 1 };
         let stretches = vec![of((100, 104), 1), of((104, 110), 2), of((110, 120), 2), of((130, 131), 3)];
         let track = Track::Warp { cta: 0, warp: 0 };
         let row = Row { track, group: String::new(), name: String::new(), stretches };

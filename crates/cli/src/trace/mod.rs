@@ -1,6 +1,7 @@
 //! `warpwright trace`: what happens when in some CTAs, as a picture, a page, or a trace for Perfetto.
 
 mod chart;
+mod lanes;
 mod page;
 mod perfetto;
 mod svg;
@@ -42,14 +43,17 @@ pub(crate) struct Trace {
     /// Launch that the picture and the page show, from 1 on [default: the longest].
     #[arg(long = "launch", global = true, value_name = "N", value_parser = number::integer::<u32>(1..=1 << 20))]
     number: Option<u32>,
+    /// Print which lanes of each warp execute which line.
+    #[arg(long, global = true)]
+    lanes: bool,
     /// File for a picture.
     #[arg(long, global = true, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// File for a page, which a browser shows without a network.
     #[arg(long, global = true, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// File for a trace of all launches in the JSON format of Chrome and Perfetto (ui.perfetto.dev) [default: trace.json, if no
-    /// other file is named].
+    /// File for a trace of all launches in the JSON format of Chrome and Perfetto (ui.perfetto.dev) [default: trace.json, unless
+    /// something else is asked for].
     #[arg(long, global = true, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     #[command(flatten)]
@@ -63,7 +67,7 @@ impl Trace {
         let subject = Subject::named(self.choice.as_ref(), self.launch.as_deref())?;
         let name = subject.name();
         let perfetto = match (&self.perfetto, &self.svg, &self.html) {
-            (None, None, None) => Some(PathBuf::from("trace.json")),
+            (None, None, None) if !self.lanes => Some(PathBuf::from("trace.json")),
             (perfetto, ..) => perfetto.clone(),
         };
         let inputs =
@@ -83,30 +87,34 @@ impl Trace {
         if let Some(path) = &perfetto {
             write(path, perfetto::trace(&predictions).to_string())?;
         }
-        if self.svg.is_some() || self.html.is_some() {
+        let mut steps = (Vec::new(), String::new());
+        if self.svg.is_some() || self.html.is_some() || self.lanes {
             let (number, prediction) = self.shown(&predictions)?;
-            let cycles = self.shown_cycles(prediction)?;
-            let rows = chart::rows(prediction, &cycles, self.warps.as_ref());
-            if let Some(warps) = &self.warps
+            let (cycles, warps) = (self.shown_cycles(prediction)?, self.warps.as_ref());
+            let rows = chart::rows(prediction, &cycles, warps);
+            if let Some(warps) = warps
                 && !rows.iter().any(chart::Row::is_of_warp)
             {
                 bail!("the CTAs that are shown have no warp {}: choose others with --warps", warps.start);
             }
-            let of = if predictions.len() > 1 {
-                format!(", launch {number} of {}", predictions.len())
-            } else {
-                String::new()
-            };
             let title = format!("{name} on {emulator}, predicted");
             let subtitle = format!(
-                "{}{of}: cycles {} to {} of {}",
-                prediction.kernel, cycles.start, cycles.end, prediction.cycles
+                "{}, launch {number} of {}: cycles {} to {} of {}",
+                prediction.kernel,
+                predictions.len(),
+                cycles.start,
+                cycles.end,
+                prediction.cycles
             );
             if let Some(path) = &self.svg {
                 write(path, svg::svg(&title, &subtitle, &rows, &cycles))?;
             }
             if let Some(path) = &self.html {
                 write(path, page::page(&title, &subtitle, prediction, &rows, &cycles))?;
+            }
+            if self.lanes {
+                let text = lanes::text(prediction, &cycles, warps, &mut sources::files());
+                steps = (lanes::as_json(prediction, &cycles, warps), text);
             }
         }
         drop(progress);
@@ -120,19 +128,21 @@ impl Trace {
                 "files": files,
                 "launches": predictions.len(),
                 "slices": slices,
+                "lanes": steps.0,
             })
         });
         output.text(|| {
-            let hint = if perfetto.is_some() { "; ui.perfetto.dev opens the trace" } else { "" };
-            let launches = if predictions.len() == 1 {
-                "a launch".to_owned()
-            } else {
-                format!("{} launches", predictions.len())
-            };
-            format!(
-                "{name} on {emulator}: {slices} slices of {launches} in {}, predicted{hint}",
-                files.join(", ")
-            )
+            let launches = predictions.len();
+            let s = if launches == 1 { "" } else { "es" };
+            let mut text =
+                format!("{name} on {emulator}, predicted: {slices} slices of {launches} launch{s}");
+            if !files.is_empty() {
+                text += &format!(", in {}", files.join(", "));
+            }
+            if perfetto.is_some() {
+                text += "; ui.perfetto.dev opens the trace";
+            }
+            text + "\n" + &steps.1
         });
         Ok(())
     }

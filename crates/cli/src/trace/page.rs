@@ -32,7 +32,13 @@ pub(super) fn page(
     }
     let row = |row: &Row| {
         let stretch = |stretch: &super::chart::Stretch| {
-            json!([stretch.cycles.0, stretch.cycles.1, stretch.kind, numbers[&stretch.instruction]])
+            json!([
+                stretch.cycles.0,
+                stretch.cycles.1,
+                stretch.kind,
+                numbers[&stretch.instruction],
+                stretch.lanes
+            ])
         };
         let stretches: Vec<_> = row.stretches.iter().map(stretch).collect();
         json!({"group": row.group, "name": row.name, "stretches": stretches})

@@ -35,8 +35,12 @@ fn events(predictions: &[Prediction]) -> Vec<Value> {
             let instruction = &prediction.instructions[slice.instruction as usize];
             let place = place(instruction);
             lanes.insert((process, thread, process_name, thread_name));
-            let arguments =
-                json!({"instruction": instruction.text, "place": place, "stall": slice.stall.name()});
+            let arguments = json!({
+                "instruction": instruction.text,
+                "place": place,
+                "lanes": format!("{:#010x}", slice.lanes),
+                "stall": slice.stall.name(),
+            });
             let (first, end) = (at(slice.cycles.0), at(slice.cycles.1));
             if let Track::Copies { .. } = slice.track {
                 // Copies overlap: each is an asynchronous slice.

@@ -8,7 +8,7 @@ use super::sm::{Groups, NEVER, Warp};
 use super::turns::Known;
 use crate::program::{Action, Operation};
 use crate::stall::Stall;
-use crate::timeline::Track;
+use crate::timeline::{Slice, Track};
 use crate::trace::{Detail, Direction, LineRange, Moment, Record};
 
 /// Bytes of shared memory that a cycle reads or writes.
@@ -42,7 +42,10 @@ impl Simulation<'_> {
             let warp = &mut self.warps[index as usize];
             if warp.position == warp.run.1 {
                 match warp.trace.records.get(warp.cursor) {
-                    Some(&Record::Run { from, end, .. }) => warp.enter(from, end),
+                    Some(&Record::Run { from, end, lanes }) => {
+                        warp.lanes = lanes;
+                        warp.enter(from, end);
+                    }
                     Some(&Record::Wait { pc, until }) => {
                         warp.cursor += 1;
                         warp.pc = pc;
@@ -216,8 +219,8 @@ impl Simulation<'_> {
     /// Records what an instruction of a traced CTA takes of a track.
     fn record(&mut self, index: u32, track: Track, cycles: (u64, u64), stall: Stall) {
         if self.outcome.timeline.ctas > 0 && self.place_of(index).0 < self.outcome.timeline.ctas {
-            let pc = self.warps[index as usize].pc;
-            self.outcome.timeline.add(track, cycles, pc, stall);
+            let Warp { pc, lanes, .. } = self.warps[index as usize];
+            self.outcome.timeline.add(Slice { track, cycles, instruction: pc, lanes, stall });
         }
     }
 

@@ -165,6 +165,8 @@ pub(super) struct Warp {
     /// The run, and the position in it.
     pub(super) run: (u32, u32),
     pub(super) position: u32,
+    /// The lanes that execute its run.
+    pub(super) lanes: u32,
     /// The line of the instruction cache that it executes, plus 1.
     pub(super) code_line: u32,
     /// The next operation.
