@@ -194,6 +194,8 @@ pub struct Timing {
     pub cluster_barrier_latency: Figure,
     /// From a launch to the first instruction, and from the last to the next launch of the stream.
     pub launch_microseconds: Figure,
+    /// The same of a kernel that starts its successor early (`griddepcontrol`).
+    pub programmatic_launch_microseconds: Figure,
     /// From the last store of a launch to its end: a fence of the system.
     pub flush_latency: Figure,
     /// From the start of a CTA to the start of the next on an SM.
@@ -210,6 +212,7 @@ pub struct Timing {
 
 const PROBE: &str = "H200, docs/results/2026-11-28-probe-h200.json";
 const LIST: &str = "H200, clocks of 36 launches (docs/results/2026-11-28-time-h200-seeded.json)";
+const TINY: &str = "H200, 20 launches of few elements and 136 others (docs/results/2026-11-29-time-h200.md)";
 const ASSUMED: &str = "assumed, not measured";
 /// 559 cycles for 128 x 128 x 64 (the tensor cores take 256), and `460 + 6 / KiB` for a TMA load.
 const B200_LATENCIES: &str = "B200, LatencyModel.cpp of Meta's Triton, May 2026";
@@ -240,7 +243,8 @@ const HOPPER: Timing = Timing {
     mbarrier_latency: figure(33.0, PROBE),
     barrier_latency: figure(12.0, PROBE),
     cluster_barrier_latency: figure(330.0, PROBE),
-    launch_microseconds: figure(0.5, PROBE),
+    launch_microseconds: figure(1.5, TINY),
+    programmatic_launch_microseconds: figure(0.9, TINY),
     flush_latency: figure(1020.0, PROBE),
     cta_interval: figure(100.0, ASSUMED),
     cta_latency: figure(300.0, ASSUMED),

@@ -148,11 +148,18 @@ impl LaunchTiming {
         let free = timing.busy_at_full_clock.value;
         let beyond = (tensor_busy.min(1.0) - free).max(0.0) / (1.0 - free);
         let clock_mhz = boost * (1.0 - (1.0 - timing.clock_when_multiplying.value) * beyond);
+        let is_programmatic =
+            code.instructions.iter().any(|instruction| instruction.name().starts_with("griddepcontrol"));
+        let launch_time = if is_programmatic {
+            timing.programmatic_launch_microseconds
+        } else {
+            timing.launch_microseconds
+        };
         Prediction {
             kernel: code.kernel.clone(),
             grid: launch.grid,
             block: launch.block,
-            microseconds: cycles as f64 / clock_mhz + timing.launch_microseconds.value,
+            microseconds: cycles as f64 / clock_mhz + launch_time.value,
             cycles,
             simulated_ctas,
             clock_mhz,
