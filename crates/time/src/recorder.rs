@@ -13,7 +13,7 @@ use warpwright_events::{
 
 use crate::predication::Predication;
 use crate::trace::{
-    ClusterTrace, Detail, Direction, Excerpt, LineRange, Moment, Record, WarpTrace, push_lines,
+    ClusterTrace, Detail, Direction, Excerpt, LINE, LineRange, Moment, Record, WarpTrace, push_lines,
 };
 
 /// Records the traces of a launch's clusters.
@@ -347,7 +347,16 @@ impl Recorder {
             _ => Direction::Load,
         };
         let read: u32 = ranges.iter().filter(shared).map(|range| range.bytes as u32).sum();
-        let lines = self.lines(actor, global.map(|range| (range.first, range.first + range.bytes)));
+        // A row of a box of at least a line is read in whole lines: GEMMs whose rows begin inside of lines take up to twice
+        // as long (H200, docs/results/2026-11-29-time-h200.md).
+        let reach = |range: &ByteRange| {
+            let (first, end) = (range.first, range.first + range.bytes);
+            match direction {
+                Direction::Load if range.bytes >= LINE => (first / LINE * LINE, end.next_multiple_of(LINE)),
+                _ => (first, end),
+            }
+        };
+        let lines = self.lines(actor, global.map(reach));
         self.detail(actor, Detail::Copy { direction, lines, bytes: bytes.max(read), arrives });
     }
 

@@ -121,9 +121,11 @@ pub(crate) enum Detail {
     TensorMultiply { operations: u32, shared_bytes: u32 },
 }
 
+/// Bytes of a line of global memory.
+pub(crate) const LINE: u64 = 128;
+
 /// Adds lines, given as sorted ranges of bytes, in their order.
 pub(crate) fn push_lines(lines: &mut Vec<Lines>, ranges: impl Iterator<Item = (u64, u64)>) -> LineRange {
-    const LINE: u64 = 128;
     const SECTOR: u64 = 32;
     let start = lines.len();
     // The line that is not complete yet.
