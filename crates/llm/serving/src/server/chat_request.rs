@@ -109,7 +109,7 @@ impl ChatFields {
             for (j, call) in
                 message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
             {
-                if !read_arguments(call) {
+                if !has_arguments(call) {
                     let message = "The arguments of a call are not a JSON object, as text.";
                     let param = format!("messages[{i}].tool_calls[{j}].function.arguments");
                     return Err(ApiError::invalid(None, message).at(&param));
@@ -260,16 +260,19 @@ fn function_name(object: &Value) -> Option<&str> {
     object.pointer("/function/name").or_else(|| object.get("name")).and_then(Value::as_str)
 }
 
-/// Makes the arguments of a call the object that templates read; none are an empty one. False if they are not an object.
-fn read_arguments(call: &mut Value) -> bool {
+/// Whether the arguments of a call are an object, or one as text. None are made an empty one.
+fn has_arguments(call: &mut Value) -> bool {
     let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) else { return true };
-    let read = match function.get("arguments") {
-        None | Some(Value::Null) => Some(Value::Object(Map::new())),
-        Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Object(Map::new())),
-        Some(Value::String(text)) => serde_json::from_str(text).ok(),
-        Some(other) => Some(other.clone()),
+    let is_none = match function.get("arguments") {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.trim().is_empty(),
+        Some(_) => false,
     };
-    let Some(arguments) = read.filter(Value::is_object) else { return false };
-    function.insert("arguments".to_owned(), arguments);
-    true
+    if is_none {
+        function.insert("arguments".to_owned(), "{}".into());
+    }
+    match &function["arguments"] {
+        Value::String(text) => serde_json::from_str::<Map<String, Value>>(text).is_ok(),
+        other => other.is_object(),
+    }
 }

@@ -21,6 +21,8 @@ pub struct ChatTemplate {
     eos: String,
     form: Arc<CallForm>,
     has_short_ids: bool,
+    /// Whether it takes the arguments of calls as text, as the API has them, and not as a mapping.
+    takes_text: bool,
     separator: String,
 }
 
@@ -85,6 +87,7 @@ impl ChatTemplate {
             eos: eos.to_owned(),
             form: Arc::default(),
             has_short_ids: false,
+            takes_text: false,
             separator: SEPARATOR.to_owned(),
         }
     }
@@ -99,8 +102,17 @@ impl ChatTemplate {
 
     /// Looks what the template expects and writes.
     fn learn(&mut self) {
-        let Probe { form, has_short_ids, separator } = Probe::of(self);
-        (self.form, self.has_short_ids) = (form.into(), has_short_ids);
+        let mut probe = Probe::of(self);
+        if probe.form.is_none() {
+            self.takes_text = true;
+            let of_text = Probe::of(self);
+            self.takes_text = of_text.form.is_some();
+            if self.takes_text {
+                probe = of_text;
+            }
+        }
+        let Probe { form, has_short_ids, separator } = probe;
+        (self.form, self.has_short_ids) = (form.unwrap_or_default().into(), has_short_ids);
         self.separator = separator.unwrap_or_else(|| SEPARATOR.to_owned());
     }
 
@@ -133,7 +145,8 @@ impl ChatTemplate {
     pub fn render(&self, conversation: &Conversation) -> Result<String, TemplateError> {
         let of_tools = self.with_tools.as_ref().filter(|_| !conversation.tools.is_empty());
         let Some(template) = of_tools.or(self.template.as_ref()) else { return Err(TemplateError::Missing) };
-        let messages: Vec<Value> = conversation.messages.iter().map(with_parsed_arguments).collect();
+        let of_template = |message| with_arguments(message, self.takes_text);
+        let messages: Vec<Value> = conversation.messages.iter().map(of_template).collect();
         let tools =
             if conversation.tools.is_empty() { Value::Null } else { conversation.tools.clone().into() };
         let mut variables = Map::from_iter([
@@ -160,15 +173,16 @@ impl ChatTemplate {
     }
 }
 
-/// Templates read the arguments of tool calls as a mapping; the API has them as text.
-fn with_parsed_arguments(message: &Value) -> Value {
+/// Most templates read the arguments of tool calls as a mapping; the API has them as text, which some take.
+fn with_arguments(message: &Value, as_text: bool) -> Value {
     let mut message = message.clone();
     let calls = message.get_mut("tool_calls").and_then(|calls| calls.as_array_mut());
     for call in calls.into_iter().flatten() {
-        if let Some(arguments) = call.pointer_mut("/function/arguments")
-            && let Some(parsed) = arguments.as_str().and_then(|text| serde_json::from_str(text).ok())
-        {
-            *arguments = parsed;
+        let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
+        match arguments.as_str() {
+            Some(text) if !as_text => *arguments = serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+            None if as_text => *arguments = arguments.to_string().into(),
+            _ => {}
         }
     }
     message

@@ -18,8 +18,8 @@ const LONG_ID: &str = "call-00112233445566778899aabbccddeeff";
 /// What is known of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Probe {
-    /// How it writes calls.
-    pub(super) form: CallForm,
+    /// How it writes calls. `None` if it shows none, or calls that the parser does not read.
+    pub(super) form: Option<CallForm>,
     /// Whether it refuses identifiers other than of nine letters and digits, as Mistral's templates do.
     pub(super) has_short_ids: bool,
     /// What it writes between texts of a content that is a list, if it takes lists.
@@ -27,7 +27,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Of a template. One that shows no calls, or calls that the parser does not read, has the form of Qwen's.
+    /// Of a template.
     pub(super) fn of(template: &ChatTemplate) -> Probe {
         let begin = Instant::now();
         let separator = separator(template);
@@ -35,13 +35,12 @@ impl Probe {
         if begin.elapsed() > LONGEST {
             return Probe { separator, ..Probe::default() };
         }
-        let short = turn(template, &[ID]);
-        let has_short_ids = short.is_some() && turn(template, &[LONG_ID]).is_none();
+        let short = Turn::of(template, &[ID]);
+        let has_short_ids = short.is_some() && Turn::of(template, &[LONG_ID]).is_none();
         let form = short.and_then(|one| {
-            let two = turn(template, &[ID, ID]);
-            form(&one, two.as_deref()).or_else(|| python_form(&one, two.as_deref())).filter(is_read)
+            let two = Turn::of(template, &[ID, ID]).map(|turn| turn.calls);
+            form(&one, two.as_deref()).or_else(|| python_form(&one.calls, two.as_deref())).filter(is_read)
         });
-        let form = form.unwrap_or_default();
         Probe { form, has_short_ids, separator }
     }
 }
@@ -56,39 +55,54 @@ fn separator(template: &ChatTemplate) -> Option<String> {
     between.trim().is_empty().then(|| between.to_owned())
 }
 
-/// What the assistant writes in a turn with calls of these identifiers, without the end of the turn.
-fn turn(template: &ChatTemplate, ids: &[&str]) -> Option<String> {
-    let call = |id: &&str| json!({ "id": id, "type": "function", "function": { "name": NAME, "arguments": { PARAMETER: 7 } } });
-    let calls: Vec<Value> = ids.iter().map(call).collect();
-    let message = |content: Value| json!({ "role": "assistant", "content": content, "tool_calls": calls });
-    let render = |last: Option<Value>| {
-        let add_generation_prompt = last.is_none();
-        let parameters = json!({
-            "type": "object", "properties": { PARAMETER: { "type": "integer", "description": "a number" } },
-            "required": [PARAMETER],
-        });
-        let function = json!({ "name": NAME, "description": "a function", "parameters": parameters });
-        let first = json!({ "role": "user", "content": "Hello" });
-        let conversation = Conversation {
-            messages: [first].into_iter().chain(last).collect(),
-            add_generation_prompt,
-            tools: vec![json!({ "type": "function", "function": function })],
-            variables: Map::from_iter([("enable_thinking".to_owned(), false.into())]),
-            ..Conversation::default()
+/// How a template writes turns of the assistant.
+struct Turn {
+    /// What the assistant writes in a turn with calls, without the end of the turn.
+    calls: String,
+    /// All that stands before a text.
+    before_text: String,
+    /// What the assistant goes on from.
+    prompt: String,
+}
+
+impl Turn {
+    /// With calls of these identifiers.
+    fn of(template: &ChatTemplate, ids: &[&str]) -> Option<Turn> {
+        let call = |id: &&str| json!({ "id": id, "type": "function", "function": { "name": NAME, "arguments": { PARAMETER: 7 } } });
+        let calls: Vec<Value> = ids.iter().map(call).collect();
+        let message =
+            |content: Value| json!({ "role": "assistant", "content": content, "tool_calls": calls });
+        let render = |last: Option<Value>| {
+            let add_generation_prompt = last.is_none();
+            let parameters = json!({
+                "type": "object", "properties": { PARAMETER: { "type": "integer", "description": "a number" } },
+                "required": [PARAMETER],
+            });
+            let function = json!({ "name": NAME, "description": "a function", "parameters": parameters });
+            let first = json!({ "role": "user", "content": "Hello" });
+            let conversation = Conversation {
+                messages: [first].into_iter().chain(last).collect(),
+                add_generation_prompt,
+                tools: vec![json!({ "type": "function", "function": function })],
+                variables: Map::from_iter([("enable_thinking".to_owned(), false.into())]),
+                ..Conversation::default()
+            };
+            template.render(&conversation).ok()
         };
-        template.render(&conversation).ok()
-    };
-    let whole = render(Some(message("".into()))).or_else(|| render(Some(message(Value::Null))))?;
-    let said = render(Some(json!({ "role": "assistant", "content": TEXT })))?;
-    let begin = [&said, &render(None)?].map(|other| common(whole.chars(), other.chars()));
-    // Where turns begin alike, and not inside of a tag, which may begin like another one.
-    let begin = whole.get(..begin[0].max(begin[1]))?;
-    let begin = begin.rfind('<').filter(|at| !begin[*at..].contains('>')).unwrap_or(begin.len());
-    let end = common(whole.chars().rev(), said[said.rfind(TEXT)? + TEXT.len()..].chars().rev());
-    let turn = whole.get(begin..whole.len().checked_sub(end)?)?;
-    // Another end of the turn than that of texts may end alike.
-    let cut = turn.rfind('<').filter(|at| !turn[*at..].contains('>')).unwrap_or(turn.len());
-    Some(turn[..cut].trim().to_owned())
+        let whole = render(Some(message("".into()))).or_else(|| render(Some(message(Value::Null))))?;
+        let said = render(Some(json!({ "role": "assistant", "content": TEXT })))?;
+        let prompt = render(None)?;
+        let begin = [&said, &prompt].map(|other| common(whole.chars(), other.chars()));
+        // Where turns begin alike, and not inside of a tag, which may begin like another one.
+        let begin = whole.get(..begin[0].max(begin[1]))?;
+        let begin = begin.rfind('<').filter(|at| !begin[*at..].contains('>')).unwrap_or(begin.len());
+        let (before_text, after_text) = said.rsplit_once(TEXT)?;
+        let end = common(whole.chars().rev(), after_text.chars().rev());
+        let turn = whole.get(begin..whole.len().checked_sub(end)?)?;
+        // Another end of the turn than that of texts may end alike.
+        let cut = turn.rfind('<').filter(|at| !turn[*at..].contains('>')).unwrap_or(turn.len());
+        Some(Turn { calls: turn[..cut].trim().to_owned(), before_text: before_text.to_owned(), prompt })
+    }
 }
 
 /// The bytes that two texts begin with alike.
@@ -97,7 +111,8 @@ fn common(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> usize
 }
 
 /// The form of a turn with one call, and with two of them where the template allows it.
-fn form(one: &str, two: Option<&str>) -> Option<CallForm> {
+fn form(turn: &Turn, two: Option<&str>) -> Option<CallForm> {
+    let one = turn.calls.as_str();
     let (name, arguments) = places(one, 0)?;
     let between = two.and_then(|two| {
         let (_, first) = places(two, 0)?;
@@ -106,7 +121,25 @@ fn form(one: &str, two: Option<&str>) -> Option<CallForm> {
     });
     let middle = one[name.1..arguments.0].to_owned();
     let (open, close) = (one[..name.0].to_owned(), one[arguments.1..].to_owned());
-    Some(CallForm::Json(JsonForm::new(open, middle, between, close)))
+    let form = JsonForm::new(open, middle, between, close);
+    Some(CallForm::Json(match (text_name(turn, &form), &form.between) {
+        (Some(name), Some(between)) => {
+            let starts_open = turn.prompt.trim_end().ends_with(between.trim());
+            form.with_text(name, starts_open)
+        }
+        _ => form,
+    }))
+}
+
+/// The name of texts, where they are written as calls are.
+fn text_name<'l>(turn: &'l Turn, form: &JsonForm) -> Option<&'l str> {
+    let between = form.between.as_deref().map(str::trim).filter(|between| !between.is_empty())?;
+    if !form.has_bare_names() || form.middle.is_empty() || !form.middle.trim().is_empty() {
+        return None;
+    }
+    let begun = turn.before_text.strip_suffix(&form.middle)?;
+    let name = &begun[begun.rfind(between)? + between.len()..];
+    (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
 }
 
 /// The same of calls as Python writes them.

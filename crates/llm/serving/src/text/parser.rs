@@ -91,8 +91,9 @@ impl Parser {
     /// A parser at the beginning of an answer.
     pub fn new(options: ParserOptions) -> Parser {
         let state = match (options.reasoning, options.starts_in_reasoning) {
-            (false, _) => State::Content,
             (true, true) => State::Reasoning,
+            _ if options.form.before_text().is_some() => State::Opening(String::new()),
+            (false, _) => State::Content,
             (true, false) => State::Start,
         };
         let thinks = matches!(state, State::Reasoning);
@@ -219,6 +220,25 @@ impl Parser {
 
     /// Reads what follows the mark of a call.
     fn open(&mut self, mark: String, parts: &mut Vec<Part>) -> bool {
+        if let Some(before_text) = self.options.form.before_text() {
+            // An answer may begin with the mark or, where the prompt ends with it, after it.
+            let own = if mark.is_empty() { self.options.form.mark() } else { &mark };
+            if mark.is_empty()
+                && let Some(rest) = self.held.strip_prefix(own)
+            {
+                (self.state, self.held) = (State::Opening(own.to_owned()), rest.to_owned());
+                return true;
+            }
+            if let Some(rest) = self.held.strip_prefix(&before_text) {
+                (self.state, self.held) = (State::Content, rest.to_owned());
+                return true;
+            }
+            let held = self.held.as_str();
+            if before_text.starts_with(held) || (mark.is_empty() && own.starts_with(held)) {
+                self.state = State::Opening(mark);
+                return false;
+            }
+        }
         let form = (&*self.options.form, mark.is_empty());
         match Call::open(&mut self.held, &self.options.tools, form, parts) {
             Opening::Unknown => {

@@ -24,9 +24,9 @@ const LIST: &str = "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}\
     {\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}]";
 
 /// Forms as models write them: Hermes 2 and Qwen 2.5, Llama 3, Mistral Nemo, Mistral Small 3.2 and Devstral, xLAM,
-/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations, Qwen3-Coder, which has tags, and Llama 4 and LFM 2,
+/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations with arguments as a mapping and as text, Command R7B, Qwen3-Coder, which has tags, and Llama 4 and LFM 2,
 /// which have calls of Python.
-const FORMS: [Form; 13] = [
+const FORMS: [Form; 15] = [
     Form {
         name: "hermes",
         turn: "{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}<tool_call>\n{\"name\": \"{{ c.function.name }}\", \
@@ -102,6 +102,24 @@ const FORMS: [Form; 13] = [
             {{ c.function.arguments | tojson }}\n```<|call end|>{% endfor %}<|calls end|>",
         written: "<|calls|><|call|>function<|sep|>look\n```json\n{\"city\": \"Ulm\"}\n```<|call end|>\n<|call|>function<|sep|>count\n```json\n\
             {\"n\": 3}\n```<|call end|><|calls end|>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "deepseek r1 with text",
+        turn: "<|calls|>{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}{{ '<|call|>function<|sep|>' + c.function.name + '\\n```json\\n' \
+            + c.function.arguments + '\\n```<|call end|>' }}{% endfor %}<|calls end|>",
+        written: "<|calls|><|call|>function<|sep|>look\n```json\n{\"city\": \"Ulm\"}\n```<|call end|>\n<|call|>function<|sep|>count\n```json\n\
+            {\"n\": 3}\n```<|call end|><|calls end|>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "command r7b",
+        turn: "<|START_ACTION|>[\n{% for c in m.tool_calls %}    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"{{ c.function.name }}\", \
+            \"parameters\": {{ c.function.arguments | tojson }}}{{ ',' if not loop.last }}\n{% endfor %}]<|END_ACTION|>",
+        written: "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"look\", \"parameters\": {\"city\": \"Ulm\"}},\n    \
+            {\"tool_call_id\": \"0\", \"tool_name\": \"count\", \"parameters\": {\"n\": 3}}\n]<|END_ACTION|>",
         one_call: false,
         short_ids: false,
     },
@@ -245,6 +263,68 @@ fn arguments_of_python_are_read_as_json() {
         for size in 1..=text.chars().count() {
             let read = parse(&options, text, size, false);
             assert_eq!(read, [("call", expected.to_owned())], "{text} in pieces of {size}");
+        }
+    }
+}
+
+/// Functionary 3.2: texts are written as calls of `all`. The prompt of some versions ends with the mark.
+fn functionary(prompt: &str) -> Model {
+    let template = format!(
+        "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{% if m.role == 'assistant' %}}\
+         {{% if m.content %}}{{{{ '>>>all\\n' + m.content }}}}{{% endif %}}{{% for c in m.tool_calls or [] %}}\
+         {{{{ '>>>' + c.function.name + '\\n' + c.function.arguments }}}}{{% endfor %}}\
+         {{% else %}}{{{{ m.content }}}}{{% endif %}}<|im_end|>\n{{% endfor %}}\
+         {{% if add_generation_prompt %}}<|im_start|>assistant\n{prompt}{{% endif %}}"
+    );
+    Model::from_gguf("toy", &vocabulary(), Some(&template)).unwrap()
+}
+
+#[test]
+fn texts_that_have_a_name_as_calls_do_are_read() {
+    let look = ("call", "look {\"city\":\"Ulm\"}");
+    let count = ("call", "count {\"n\":3}");
+    let table = [
+        ("all\nHello, [you] {there}.\n", vec![("content", "Hello, [you] {there}.\n")]),
+        ("look\n{\"city\": \"Ulm\"}", vec![look]),
+        ("look\n{\"city\": \"Ulm\"}>>>count\n{\"n\": 3}", vec![look, count]),
+        ("all\nI look.>>>look\n{\"city\": \"Ulm\"}", vec![("content", "I look."), look]),
+        ("look\n{\"city\": \"Ulm\"}\n>>>all\nDone.", vec![look, ("content", "Done.")]),
+        ("all\n>>> 1 + 1\n2\n>>>x\n", vec![("content", ">>> 1 + 1\n2\n>>>x\n")]),
+        ("Hello\nthere", vec![("content", "Hello\nthere")]),
+        ("alley\n{\"a\": 1}", vec![("content", "alley\n{\"a\": 1}")]),
+    ];
+    for prompt in [">>>", ""] {
+        let model = functionary(prompt);
+        let options = ParserOptions {
+            tools: tools().into(),
+            form: model.template.calls().clone(),
+            ..ParserOptions::default()
+        };
+        let mark = if prompt.is_empty() { ">>>" } else { "" };
+        for (text, expected) in &table {
+            let text = if text.starts_with("Hello") { (*text).to_owned() } else { format!("{mark}{text}") };
+            let expected = expected.iter().map(|(kind, part)| match part.starts_with("alley") {
+                true => (*kind, format!("{mark}{part}")),
+                false => (*kind, (*part).to_owned()),
+            });
+            let expected: Vec<(&str, String)> = expected.collect();
+            for size in 1..=text.len() {
+                assert_eq!(parse(&options, &text, size, false), expected, "{text:?} in pieces of {size}");
+            }
+        }
+        let without = ParserOptions { tools: [].into(), ..options.clone() };
+        for size in 1..9 {
+            let read = parse(&without, &format!("{mark}all\nHello"), size, false);
+            assert_eq!(read, [("content", "Hello".to_owned())]);
+        }
+        let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &model.stops).unwrap();
+        let grammar = tool_calls(model.template.calls(), &tools(), true, &model.tokenizer);
+        for seed in 0..3 {
+            let guide = &mut *grammars.guide(&grammar, false).unwrap();
+            let (text, ended) = random_answer_of(&model, guide, seed, 4000);
+            assert!(ended && text.starts_with(mark), "{text}");
+            let read = parse(&options, &text, 3, false);
+            assert!(!read.is_empty() && read.iter().all(|(kind, _)| *kind == "call"), "{text}");
         }
     }
 }

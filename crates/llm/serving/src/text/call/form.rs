@@ -32,6 +32,9 @@ pub struct JsonForm {
     close_mark: String,
     /// What stands between calls, where no object begins there.
     next_mark: String,
+    /// The name of texts, where they are written as calls are: `all` in Functionary 3.2, whose answers are
+    /// `>>>NAME\nARGUMENTS` and `>>>all\nTEXT`.
+    text: Option<String>,
 }
 
 impl JsonForm {
@@ -53,6 +56,7 @@ impl JsonForm {
             close_mark,
             next_mark,
             is_object: object.is_some(),
+            text: None,
             open,
             middle,
             between,
@@ -60,8 +64,24 @@ impl JsonForm {
         }
     }
 
+    /// With texts that have a name, too. The prompt may end with the mark before a name (`starts_open`).
+    pub(crate) fn with_text(mut self, name: &str, starts_open: bool) -> JsonForm {
+        self.mark.clone_from(&self.next_mark);
+        self.open = if starts_open { String::new() } else { self.mark.clone() };
+        self.text = Some(name.to_owned());
+        self
+    }
+
+    /// Whether the arguments are an object of their own, after the name.
+    pub(crate) fn has_bare_names(&self) -> bool {
+        !self.is_object
+    }
+
     /// The text between the name and the arguments, where the name is no value of an object: its beginning and its end.
     pub(super) fn middle_ends(&self) -> Option<(&str, &str)> {
+        if self.text.is_some() {
+            return Some((&self.middle, &self.middle));
+        }
         let middle = self.middle.trim();
         let ends = middle.split_once(ID).unwrap_or((middle, middle));
         (!self.is_object && !ends.0.is_empty() && !ends.1.is_empty()).then_some(ends)
@@ -103,6 +123,14 @@ impl CallForm {
             CallForm::Tags => "",
             CallForm::Json(form) => &form.mark,
             CallForm::Python(form) => &form.mark,
+        }
+    }
+
+    /// What stands before a text after the mark of a call, where texts have a name, too.
+    pub(in crate::text) fn before_text(&self) -> Option<String> {
+        match self {
+            CallForm::Json(form) => form.text.as_ref().map(|name| format!("{name}{}", form.middle)),
+            CallForm::Tags | CallForm::Python(_) => None,
         }
     }
 

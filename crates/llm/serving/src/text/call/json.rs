@@ -26,7 +26,8 @@ pub(in crate::text) struct JsonCall {
 }
 
 /// Keys of an object that is a call. An object that begins with another one is none.
-const KEYS: [&str; 7] = ["name", "arguments", "parameters", "id", "type", "function", "tool_call_id"];
+const KEYS: [&str; 8] =
+    ["name", "tool_name", "arguments", "parameters", "id", "type", "function", "tool_call_id"];
 
 impl JsonCall {
     /// A call whose name is known, and whose arguments are the object that follows.
@@ -148,7 +149,7 @@ impl JsonCall {
                 Ok(serde_json::Value::Null) | Err(_) => "{}".to_owned(),
                 Ok(_) => raw,
             };
-        } else if self.key.as_deref() == Some("name") && self.name.is_none() {
+        } else if matches!(self.key.as_deref(), Some("name" | "tool_name")) && self.name.is_none() {
             self.name = serde_json::from_str(&raw).ok();
         }
         self.key = None;

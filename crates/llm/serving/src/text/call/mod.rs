@@ -69,7 +69,11 @@ impl Call {
                     None => Opening::Unknown,
                 };
             }
-            return if is_bare { Opening::None } else { Call::open_named(text, form, parts) };
+            let names_texts = form.before_text().is_some();
+            if is_bare && !names_texts {
+                return Opening::None;
+            }
+            return Call::open_named(text, (form, names_texts), tools, parts);
         }
         // Whether an object is a call shows when it has a name.
         let skipped = text.len() - in_list.len();
@@ -92,13 +96,24 @@ impl Call {
         }
     }
 
-    /// Takes the name and what follows it off `text`, in a form that has the arguments alone as JSON.
-    fn open_named(text: &mut String, form: &CallForm, parts: &mut Vec<Part>) -> Opening {
+    /// Takes the name and what follows it off `text`, in a form that has the arguments alone as JSON. It is the name of a
+    /// tool where anything else may follow the mark (`is_of_tool`).
+    fn open_named(
+        text: &mut String,
+        (form, is_of_tool): (&CallForm, bool),
+        tools: &[Tool],
+        parts: &mut Vec<Part>,
+    ) -> Opening {
         let CallForm::Json(form) = form else { return Opening::None };
         let Some((first, last)) = form.middle_ends() else { return Opening::None };
         let end = text.find(first);
         let name = text[..end.unwrap_or(text.len() - super::stop::overlap(text, first))].trim().to_owned();
         if name.chars().any(char::is_whitespace) || (end.is_some() && name.is_empty()) {
+            return Opening::None;
+        }
+        let may_be =
+            |tool: &Tool| if end.is_some() { tool.name == name } else { tool.name.starts_with(&name) };
+        if is_of_tool && !tools.iter().any(may_be) {
             return Opening::None;
         }
         let Some(at) = end.and(text.find(last)) else { return Opening::Unknown };
