@@ -2,18 +2,27 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Grammar;
 use super::schema::prepared;
+use super::{Grammar, GrammarError, work};
 use crate::text::{CallForm, ID, JsonForm, PythonForm, Tool, is_text};
 use crate::tokenizer::Tokenizer;
 
 /// The grammar of one call of `tools`, or of at least one where `several` are wanted and the form has them.
-pub fn tool_calls(form: &CallForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer) -> Grammar {
-    Grammar::ToolCalls(match form {
+///
+/// # Errors
+/// The parameters of the tools take long to compile.
+pub fn tool_calls(
+    form: &CallForm,
+    tools: &[Tool],
+    several: bool,
+    tokenizer: &Tokenizer,
+) -> Result<Grammar, GrammarError> {
+    work::check(tools.iter().map(|tool| &tool.parameters))?;
+    Ok(Grammar::ToolCalls(match form {
         CallForm::Tags => of_tags(tools, several),
         CallForm::Json(form) => of_json(form, tools, several, tokenizer),
         CallForm::Python(form) => of_python(form, tools, several, tokenizer),
-    })
+    }))
 }
 
 /// Calls whose arguments are JSON objects.

@@ -6,6 +6,7 @@ mod choice;
 mod reasoning;
 mod schema;
 mod tokens;
+mod work;
 
 use std::sync::Arc;
 
@@ -58,6 +59,9 @@ pub enum Grammar {
 
 /// The most bytes of a grammar. Compiling one takes some seconds per MiB.
 const MOST_BYTES: usize = 512 << 10;
+/// The stack for compiling a grammar, which walks references and rules by recursion: bytes for each byte of the grammar,
+/// and at least. A link of a chain of references takes some 5 KB, and has 22 bytes or more.
+const STACK: (usize, usize) = (2048, 4 << 20);
 
 impl Grammars {
     /// For a tokenizer, a model's padded vocabulary, and the tokens that end an answer.
@@ -119,6 +123,20 @@ impl Grammars {
     }
 
     fn of_answer(&self, grammar: &Grammar) -> Result<Box<dyn Guide>, GrammarError> {
+        let bytes = match grammar {
+            Grammar::JsonSchema(schema) => schema.to_string().len(),
+            Grammar::Regex(text) | Grammar::Lark(text) | Grammar::ToolCalls(text) => text.len(),
+            Grammar::JsonObject | Grammar::Choice(_) => 0,
+        };
+        if bytes > MOST_BYTES {
+            return Err(GrammarError(format!("it has {bytes} bytes, and may have {MOST_BYTES}")));
+        }
+        match grammar {
+            Grammar::JsonSchema(schema) => work::check([schema])?,
+            Grammar::Lark(lark) => work::check(&schemas(lark))?,
+            // The schemas of tools are checked before the grammar is made of them.
+            Grammar::ToolCalls(_) | Grammar::JsonObject | Grammar::Regex(_) | Grammar::Choice(_) => {}
+        }
         let top = match grammar {
             Grammar::JsonSchema(schema) => TopLevelGrammar::from_json_schema(prepared(schema)),
             Grammar::JsonObject => TopLevelGrammar::from_json_schema(prepared(&json!({ "type": "object" }))),
@@ -129,20 +147,28 @@ impl Grammars {
             }
             Grammar::Lark(lark) | Grammar::ToolCalls(lark) => TopLevelGrammar::from_lark(lark.clone()),
         };
-        let bytes = match grammar {
-            Grammar::JsonSchema(schema) => schema.to_string().len(),
-            Grammar::Regex(text) | Grammar::Lark(text) | Grammar::ToolCalls(text) => text.len(),
-            Grammar::JsonObject | Grammar::Choice(_) => 0,
-        };
-        if bytes > MOST_BYTES {
-            return Err(GrammarError(format!("it has {bytes} bytes, and may have {MOST_BYTES}")));
-        }
-        let matcher = Matcher::new(self.factory.create_parser(top));
+        let matcher = self.matcher(top, bytes)?;
         if let Some(error) = matcher.get_error() {
             return Err(GrammarError(readable(&error)));
         }
         Ok(Box::new(MatcherGuide { matcher, vocabulary: self.vocabulary, stops: self.stops.clone() }))
     }
+
+    /// Compiles a grammar of this size, on a thread with the stack for it.
+    fn matcher(&self, top: TopLevelGrammar, bytes: usize) -> Result<Matcher, GrammarError> {
+        let thread = std::thread::Builder::new().stack_size(STACK.1.max(STACK.0 * bytes));
+        std::thread::scope(|scope| {
+            let compile = || Matcher::new(self.factory.create_parser(top));
+            let run = thread.spawn_scoped(scope, compile).map_err(|error| GrammarError(error.to_string()))?;
+            run.join().map_err(|_| GrammarError("it is too large".to_owned()))
+        })
+    }
+}
+
+/// The schemas in a grammar in Lark's syntax.
+fn schemas(lark: &str) -> Vec<Value> {
+    let schema = |text| serde_json::Deserializer::from_str(text).into_iter().next()?.ok();
+    lark.split("%json").skip(1).filter_map(schema).collect()
 }
 
 /// The most characters of an error.

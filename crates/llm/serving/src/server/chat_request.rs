@@ -208,11 +208,14 @@ impl ChatFields {
         let one_call = matches!(choice, ToolChoice::Named(_)) || self.parallel_tool_calls == Some(false);
         let form = app.model.template.calls();
         let calls = |tools: &[Tool], several: bool| {
-            Some(("tools", tool_calls(form, tools, several, &app.model.tokenizer)))
+            let grammar = tool_calls(form, tools, several, &app.model.tokenizer);
+            grammar
+                .map(|grammar| Some(("tools", grammar)))
+                .map_err(|error| ApiError::grammar("tools", &error))
         };
         let grammar = match (&choice, sampling.grammar()?) {
-            (ToolChoice::Required(tools), None) => calls(tools, !one_call),
-            (ToolChoice::Named(tool), None) => calls(std::slice::from_ref(tool), false),
+            (ToolChoice::Required(tools), None) => calls(tools, !one_call)?,
+            (ToolChoice::Named(tool), None) => calls(std::slice::from_ref(tool), false)?,
             (ToolChoice::Required(_) | ToolChoice::Named(_), Some(_)) => {
                 let message =
                     "`tool_choice` and `response_format` both say what the answer has to be: give one.";

@@ -225,7 +225,7 @@ fn required_calls_have_the_form_of_the_template() {
         let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &model.stops).unwrap();
         let begin = form.written.split("look").next().unwrap().trim_start();
         for (seed, several) in [(0, true), (1, true), (2, false)] {
-            let grammar = tool_calls(model.template.calls(), &tools, several, &model.tokenizer);
+            let grammar = tool_calls(model.template.calls(), &tools, several, &model.tokenizer).unwrap();
             let (text, ended) =
                 random_answer_of(&model, &mut *grammars.guide(&grammar, false).unwrap(), seed, 4000);
             assert!(ended && text.starts_with(begin), "{}: {text}", form.name);
@@ -318,7 +318,7 @@ fn texts_that_have_a_name_as_calls_do_are_read() {
             assert_eq!(read, [("content", "Hello".to_owned())]);
         }
         let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &model.stops).unwrap();
-        let grammar = tool_calls(model.template.calls(), &tools(), true, &model.tokenizer);
+        let grammar = tool_calls(model.template.calls(), &tools(), true, &model.tokenizer).unwrap();
         for seed in 0..3 {
             let guide = &mut *grammars.guide(&grammar, false).unwrap();
             let (text, ended) = random_answer_of(&model, guide, seed, 4000);

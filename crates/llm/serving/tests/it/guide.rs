@@ -105,6 +105,86 @@ fn another_guide_goes_its_own_way() {
     }
 }
 
+/// Chains of references and rules are walked by recursion.
+#[test]
+fn long_chains_end_no_process() {
+    const LINKS: usize = 1500;
+    let last = json!({ "type": "string" });
+    let chain = |link: &dyn Fn(Value) -> Value| {
+        let mut schema = json!({ "$ref": "#/0" });
+        for i in 0..LINKS {
+            schema[i.to_string()] = link(json!({ "$ref": format!("#/{}", i + 1) }));
+        }
+        schema[LINKS.to_string()] = last.clone();
+        Grammar::JsonSchema(schema)
+    };
+    let rules = |name: &str, before: &str| {
+        let rule = |i| format!("{name}{i}: {before}{name}{}\n", i + 1);
+        let rules: String = (0..LINKS).map(rule).collect();
+        Grammar::Lark(format!("start: {name}0\n{rules}{name}{LINKS}: \"a\""))
+    };
+    let grammars = grammars();
+    for grammar in [
+        chain(&|next| next),
+        chain(&|next| json!({ "properties": { "a": next } })),
+        chain(&|next| json!({ "items": next })),
+        chain(&|next| json!({ "anyOf": [next] })),
+        rules("r", ""),
+        rules("r", "\"x\" "),
+        rules("A", ""),
+        rules("A", "\"x\" "),
+    ] {
+        drop(grammars.guide(&grammar, false));
+    }
+}
+
+#[test]
+fn schemas_that_take_long_to_compile_are_refused() {
+    let text = json!({ "type": "string" });
+    let many = |prefix: &str, count: usize| -> Value {
+        (0..count).map(|i| (format!("{prefix}{i}"), text.clone())).collect::<serde_json::Map<_, _>>().into()
+    };
+    let all_of: Vec<Value> = (0..5000).map(|i| json!({ "properties": { format!("p{i}"): text } })).collect();
+    let texts: Vec<Value> =
+        (0..24).map(|i| json!({ "type": "string", "pattern": format!("a{{{i}}}.*b") })).collect();
+    let grammars = grammars();
+    let patterns = "its `patternProperties` need more than 10000 comparisons";
+    let optional = "its objects have too many properties that are not required";
+    for (schema, message) in [
+        (json!({ "patternProperties": many("^p", 5000) }), patterns),
+        (json!({ "patternProperties": many("^p", 50), "properties": many("q", 500) }), patterns),
+        (json!({ "properties": many("p", 5000) }), optional),
+        (json!({ "allOf": all_of }), optional),
+        (
+            json!({ "$defs": { "a": { "properties": many("p", 900) }, "b": { "properties": many("q", 900) } },
+            "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/b" }] }),
+            optional,
+        ),
+        (json!({ "allOf": vec![json!({ "$ref": "#" }); 20] }), "its `allOf` are too large"),
+        (json!({ "allOf": texts }), "its `allOf` has more than 8 schemas with a `pattern` or a `format`"),
+        (
+            json!({ "allOf": texts.iter().map(|text| json!({ "properties": { "a": text } })).collect::<Vec<_>>() }),
+            "its `allOf` has more than 8 schemas with a `pattern` or a `format`",
+        ),
+    ] {
+        for grammar in [Grammar::Lark(format!("start: \"a\" %json {schema}")), Grammar::JsonSchema(schema)] {
+            let error = grammars.guide(&grammar, false).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+    let tool = Tool { name: "f".to_owned(), parameters: json!({ "patternProperties": many("^p", 5000) }) };
+    let error = tool_calls(&CallForm::Tags, &[tool], false, &model().tokenizer).unwrap_err().to_string();
+    assert!(error.starts_with(patterns), "{error}");
+    let apart: serde_json::Map<String, Value> = (0..30).map(|i| (format!("^p{i}$"), text.clone())).collect();
+    let required: Vec<String> = (0..2000).map(|i| format!("p{i}")).collect();
+    for schema in [
+        json!({ "properties": many("p", 2000), "required": required, "additionalProperties": false }),
+        json!({ "patternProperties": apart, "properties": many("q", 100) }),
+    ] {
+        assert!(grammars.guide(&Grammar::JsonSchema(schema), false).is_ok());
+    }
+}
+
 #[test]
 fn required_tool_calls_parse() {
     let tool = Tool {
@@ -113,7 +193,7 @@ fn required_tool_calls_parse() {
             "city": { "type": "string" }, "days": { "type": "integer" },
         } }),
     };
-    let grammar = tool_calls(&CallForm::Tags, std::slice::from_ref(&tool), true, &model().tokenizer);
+    let grammar = tool_calls(&CallForm::Tags, std::slice::from_ref(&tool), true, &model().tokenizer).unwrap();
     let grammars = grammars();
     for seed in 0..4 {
         let mut guide = grammars.guide(&grammar, false).unwrap();
