@@ -21,18 +21,65 @@ pub(crate) struct Rotary {
     pub(crate) extended: u32,
 }
 
+/// Names of parameters. Any other one is refused: it may change the frequencies, as the factors of LongRoPE do, or
+/// have the parameters of one kind of layers.
+const NAMES: [&str; 19] = [
+    "rope_type",
+    "type",
+    "rope_theta",
+    "partial_rotary_factor",
+    "factor",
+    "original_max_position_embeddings",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "truncate",
+    // Says how the model was trained.
+    "finetuned",
+    // Positions of images; those of text are the same on every axis.
+    "mrope_section",
+    "mrope_interleaved",
+    // Of GGUF alone.
+    "attention_factor_multiplier",
+    "frequency_divisors",
+];
+
+/// `rope_parameters`, or `rope_scaling` as older configurations have it.
+fn parameters(text: Fields<'_>) -> Result<Option<Fields<'_>>> {
+    let [new, old] = [text.fields("rope_parameters")?, text.fields("rope_scaling")?];
+    if let (Some(new), Some(old)) = (new, old)
+        && new.0 != old.0
+    {
+        let reason = "rope_parameters and rope_scaling differ; leave rope_scaling out".to_owned();
+        return Err(EngineError::Config(reason));
+    }
+    let found = new.or(old);
+    let mut names = found.iter().flat_map(|fields| fields.0.as_object()).flat_map(|object| object.keys());
+    match names.find(|name| !NAMES.contains(&name.as_str())) {
+        Some(name) => Err(EngineError::Config(format!(
+            "{name:?} of the rotary embedding is not one that the engine knows"
+        ))),
+        None => Ok(found),
+    }
+}
+
 impl Rotary {
-    /// Of `rope_parameters`, or of `rope_theta` and `rope_scaling` as older configurations have them.
+    /// Of `rope_parameters`, or of `rope_theta` and `rope_scaling`.
     pub(super) fn read(text: Fields<'_>, family: &Family, head_dim: u32) -> Result<Self> {
-        let parameters = match text.fields("rope_parameters")? {
-            Some(parameters) => Some(parameters),
-            None => text.fields("rope_scaling")?,
-        };
+        let parameters = parameters(text)?;
         let number =
             |name: &str, default: f64| match parameters.filter(|fields| fields.optional(name).is_some()) {
                 Some(fields) => fields.float_or(name, default),
                 None => text.float_or(name, default),
             };
+        let required = |name: &str| match parameters.and_then(|fields| fields.optional(name)) {
+            Some(_) => number(name, 1.0),
+            None => Err(EngineError::Config(format!("{name} of the rotary embedding is missing"))),
+        };
         let factor = number("partial_rotary_factor", family.rotated)?;
         let dim = text.number_or("rotary_dim", Some((f64::from(head_dim) * factor) as u32))?;
         if dim > head_dim || !dim.is_multiple_of(2) {
@@ -50,15 +97,15 @@ impl Rotary {
         let mut scale = number("attention_factor_multiplier", 1.0)?;
         let mut extended = 0;
         let mut frequencies: Vec<f64> = match kind {
-            None | Some("default" | "mrope") => frequencies.collect(),
+            // Dynamic scaling begins behind the model's positions, which the context does not pass.
+            None | Some("default" | "mrope" | "dynamic") => frequencies.collect(),
             Some("linear") => {
-                let factor = number("factor", 1.0)?;
+                let factor = required("factor")?;
                 frequencies.map(|f| f / factor).collect()
             }
             Some("llama3") => {
-                let (low, high) = (number("low_freq_factor", 1.0)?, number("high_freq_factor", 4.0)?);
-                let (factor, before) =
-                    (number("factor", 8.0)?, number("original_max_position_embeddings", 8192.0)?);
+                let (low, high) = (required("low_freq_factor")?, required("high_freq_factor")?);
+                let (factor, before) = (required("factor")?, required("original_max_position_embeddings")?);
                 if low >= high {
                     let reason =
                         format!("low_freq_factor is {low}; expected less than high_freq_factor, {high}");
@@ -81,7 +128,7 @@ impl Rotary {
             }
             Some(other) => {
                 return Err(EngineError::Config(format!(
-                    "rope_type is {other:?}; the engine computes default, linear, llama3 and yarn"
+                    "rope_type is {other:?}; the engine computes default, linear, dynamic, llama3 and yarn"
                 )));
             }
         };
@@ -167,4 +214,73 @@ fn divide(frequencies: &mut [f64], divisors: &Value) -> Result<()> {
     })?;
     frequencies.iter_mut().zip(divisors).for_each(|(frequency, divisor)| *frequency /= divisor);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rotary(mut configuration: Value) -> Result<Rotary> {
+        let head_dim = configuration["head_dim"].take().as_u64().unwrap_or(64);
+        Rotary::read(Fields(&configuration), Family::named("llama")?, head_dim as u32)
+    }
+
+    /// transformers computes in float32.
+    #[test]
+    fn frequencies_are_those_of_transformers() {
+        let golden: Vec<Value> =
+            serde_json::from_str(include_str!("../../tests/fixtures/rotary.json")).expect("JSON");
+        for one in golden {
+            let rotary = rotary(one["configuration"].clone()).expect("a rotary embedding");
+            let of = |value: &Value| value.as_f64().expect("a number");
+            let is_close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
+            assert!(is_close(rotary.scale, of(&one["scale"])), "{one}");
+            let frequencies = one["frequencies"].as_array().expect("a list");
+            assert_eq!(rotary.frequencies.len(), frequencies.len(), "{one}");
+            for (found, wanted) in rotary.frequencies.iter().zip(frequencies) {
+                assert!(is_close(*found, of(wanted)), "{found} and {wanted} of {one}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_computed_is_refused() {
+        let kinds = "the engine computes default, linear, dynamic, llama3 and yarn";
+        let cases = [
+            (
+                json!({ "rope_scaling": { "type": "longrope", "factor": 4.0 } }),
+                format!("rope_type is \"longrope\"; {kinds}"),
+            ),
+            (
+                json!({ "rope_parameters": { "rope_type": "proportional" } }),
+                format!("rope_type is \"proportional\"; {kinds}"),
+            ),
+            (
+                json!({ "rope_parameters": { "long_factor": [1.0], "rope_theta": 1e4 } }),
+                "\"long_factor\" of the rotary embedding is not one that the engine knows".to_owned(),
+            ),
+            (
+                json!({ "rope_parameters": { "full_attention": { "rope_type": "yarn", "factor": 4.0 } } }),
+                "\"full_attention\" of the rotary embedding is not one that the engine knows".to_owned(),
+            ),
+            (
+                json!({ "rope_parameters": { "rope_theta": 1e6 }, "rope_scaling": { "type": "yarn", "factor": 4.0 } }),
+                "rope_parameters and rope_scaling differ; leave rope_scaling out".to_owned(),
+            ),
+            (
+                json!({ "rope_scaling": { "type": "linear" } }),
+                "factor of the rotary embedding is missing".to_owned(),
+            ),
+            (
+                json!({ "rope_scaling": { "type": "llama3", "factor": 8.0, "low_freq_factor": 1.0 } }),
+                "high_freq_factor of the rotary embedding is missing".to_owned(),
+            ),
+        ];
+        for (configuration, message) in cases {
+            let refused = rotary(configuration).err().map(|error| error.to_string());
+            assert_eq!(refused, Some(format!("the model's configuration: {message}")));
+        }
+    }
 }

@@ -123,7 +123,7 @@ fn tensors_and_keys_that_are_not_used_are_refused() {
         (
             "rope.scaling.type",
             Meta::Text("longrope"),
-            "the model's configuration: rope_type is \"longrope\"; the engine computes default, linear, llama3 and yarn",
+            "the model's configuration: rope_type is \"longrope\"; the engine computes default, linear, dynamic, llama3 and yarn",
         ),
     ];
     for (key, value, message) in cases {

@@ -177,9 +177,10 @@ pub(super) fn config(metadata: &Map<String, Value>, family: &Family) -> Result<V
         let context = config["max_position_embeddings"].as_u64().unwrap_or(window);
         config["max_position_embeddings"] = context.min(window).into();
     }
-    // As llama.cpp: a factor without a type is linear.
+    // As llama.cpp: a factor without a type is linear, and a type without a factor scales nothing.
     let kind = of("rope.scaling.type").cloned().unwrap_or_else(|| "linear".into());
-    config["rope_parameters"]["rope_type"] = if kind == "none" { "default".into() } else { kind };
+    let is_plain = kind == "none" || (kind == "linear" && config["rope_parameters"]["factor"].is_null());
+    config["rope_parameters"]["rope_type"] = if is_plain { "default".into() } else { kind };
     if family.has_delta() {
         of_delta(&mut config, of)?;
     }
