@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, value_parser};
 use serde_json::{Value, json};
 use warpwright::arch::{Arch, Bound};
+use warpwright_llm_engine::weights::Checkpoint;
 use warpwright_llm_engine::{DecodePlan, Engine, Limits, OperationCost};
 use warpwright_llm_step::{Chunk, Executor, Output, Page, Sampling, Slot, Step, Tokens};
 
@@ -18,16 +19,18 @@ pub struct Bench {
     #[command(flatten)]
     model: Model,
     /// Batch sizes of timed decodes; 0 skips decodes.
-    #[arg(long = "batch-size", value_delimiter = ',', default_value = "1,16,64,128")]
+    #[arg(long = "batch-size", value_delimiter = ',', default_value = "1,16,64,128",
+        value_parser = value_parser!(u32).range(..=65_536))]
     batch: Vec<u32>,
     /// Prompt tokens of each sequence before the first decode.
-    #[arg(long = "input-len", default_value_t = 1024)]
+    #[arg(long = "input-len", default_value_t = 1024, value_parser = value_parser!(u32).range(1..=LONGEST))]
     prompt: u32,
     /// Number of timed decodes: output tokens of each sequence.
-    #[arg(long = "output-len", default_value_t = 64)]
+    #[arg(long = "output-len", default_value_t = 64, value_parser = value_parser!(u32).range(1..=LONGEST))]
     steps: u32,
-    /// Prompt lengths of timed prefills, each with its first output token; 0 skips prefills.
-    #[arg(long, value_delimiter = ',', default_value = "8192")]
+    /// Prompt lengths of timed prefills, each with its first output token; 0 skips prefills. [default: 8192, or the
+    /// model's positions if they are fewer]
+    #[arg(long, value_delimiter = ',', value_parser = value_parser!(u32).range(..=LONGEST))]
     prefill: Vec<u32>,
     /// Warm up as `serve` does: seconds in which the kernels of all steps are compiled, before graphs of decodes are
     /// captured. 0 compiles each kernel when a step needs it.
@@ -42,6 +45,10 @@ pub struct Bench {
     json: bool,
 }
 
+/// The most tokens of a length.
+const LONGEST: i64 = 1 << 24;
+/// Tokens of a prefill, if the model has as many positions.
+const PREFILL: u32 = 8192;
 /// Tokens of a page.
 const PAGE: u32 = 64;
 /// Steps that are submitted before the first result is read.
@@ -50,9 +57,8 @@ const AHEAD: usize = 2;
 impl Bench {
     /// Runs the verb.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
-        self.batch.retain(|batch| *batch > 0);
-        self.prefill.retain(|tokens| *tokens > 0);
         let checkpoint = if self.plan { self.model.shapes()? } else { self.model.checkpoint()? };
+        let limits = self.fitted(&checkpoint)?;
         let plan = |batch| self.model.plan(&checkpoint, batch, self.prompt);
         if self.plan {
             let roofs = Roofs::new(self.model.arch()?);
@@ -63,7 +69,7 @@ impl Bench {
         }
         let begin = Instant::now();
         let time = Duration::from_secs(self.warm_up_seconds);
-        let mut engine = self.model.warm_engine(&checkpoint, self.limits(), time)?;
+        let mut engine = self.model.warm_engine(&checkpoint, limits, time)?;
         let seconds = begin.elapsed().as_secs_f64();
         self.print(&format!("loaded in {seconds:.1} s"), json!({ "load_seconds": seconds }));
         for tokens in &self.prefill {
@@ -89,14 +95,35 @@ impl Bench {
         self.prompt + 2 * self.steps * (1 + self.model.drafts()) + 2
     }
 
-    fn limits(&self) -> Limits {
-        let batch = self.batch.iter().copied().max().unwrap_or(1);
+    /// Leaves lengths of 0 out, and refuses those that the model's positions do not hold.
+    fn fitted(&mut self, checkpoint: &Checkpoint) -> anyhow::Result<Limits> {
+        let positions = Limits { context: u32::MAX, ..Limits::default() }.capacity_of(checkpoint)?.context;
+        if self.prefill.is_empty() {
+            self.prefill.push(PREFILL.min(positions));
+        }
+        self.prefill.retain(|tokens| *tokens > 0);
+        self.batch.retain(|batch| *batch > 0);
+        let batch = self.batch.iter().copied().max().unwrap_or(0);
         let prefill = self.prefill.iter().copied().max().unwrap_or(0);
-        let context = self.tokens_of_sequence().max(prefill);
-        let pages = (batch * self.tokens_of_sequence().div_ceil(PAGE)).max(context.div_ceil(PAGE));
-        let limits = self.model.limits(batch, None, 0);
+        let decode = if batch == 0 { 0 } else { self.tokens_of_sequence() };
+        if prefill > positions {
+            bail!(
+                "a prefill of {prefill} tokens does not fit in the model's {positions} positions: give less --prefill"
+            );
+        }
+        if decode > positions {
+            bail!(
+                "a decode needs {decode} tokens for --input-len and twice --output-len, which do not fit in the model's \
+                 {positions} positions: give less"
+            );
+        }
+        let context = decode.max(prefill).max(1);
+        let pages = batch
+            .checked_mul(decode.div_ceil(PAGE))
+            .context("the batch has more tokens than a cache can have")?;
+        let limits = self.model.limits(batch.max(1), None, 0);
         let tokens = prefill.max(self.prompt).max(batch * (1 + limits.drafts));
-        Limits { page_tokens: PAGE, pages, tokens, context, ..limits }
+        Ok(Limits { page_tokens: PAGE, pages: pages.max(context.div_ceil(PAGE)), tokens, context, ..limits })
     }
 
     /// Prints a figure as a text, or as JSON with what it is of.

@@ -54,10 +54,11 @@ impl Generate {
             (Some(text), Some(texts)) => texts.tokenizer.encode(text, true)?,
             _ => self.ids.clone(),
         };
-        expect_tokens(&prompt)?;
+        let limits = self.model.limits(1, None, 0);
+        expect_tokens(&prompt, &limits.capacity_of(&checkpoint)?)?;
         let defaults = texts.as_ref().map_or(Defaults::CHAT, Texts::for_chat);
         let draw = if self.greedy { Draw::greedy() } else { self.sampling.draw(defaults) };
-        let engine = self.model.engine(&checkpoint, self.model.limits(1, None, 0))?;
+        let engine = self.model.engine(&checkpoint, limits)?;
         let mut ends = engine.ends().to_vec();
         ends.extend(texts.iter().flat_map(|texts| &texts.stops));
         let service = Service::start(engine.into_executor(), self.model.scheduling(false), 1);

@@ -16,7 +16,7 @@ use warpwright_llm_serving::model::{Model as Texts, generation_config};
 use warpwright_llm_serving::scheduler::Options;
 use warpwright_llm_serving::template::CHAT_ML;
 use warpwright_llm_serving::tokenizer::GgufVocabulary;
-use warpwright_llm_step::{Chunk, Executor, Output, Page, Score, Slot, Step, Token, Tokens};
+use warpwright_llm_step::{Capacity, Chunk, Executor, Output, Page, Score, Slot, Step, Token, Tokens};
 
 use crate::assemble::assemblers;
 use crate::progress;
@@ -98,10 +98,13 @@ impl Model {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
             None => Checkpoint::open(&self.model)?,
         };
-        Ok(match self.state {
-            Some(state) => checkpoint.with_states(state),
-            None => checkpoint,
-        })
+        let Some(state) = self.state else { return Ok(checkpoint) };
+        if !Limits::default().capacity_of(&checkpoint)?.stateful {
+            bail!(
+                "--mamba-ssm-cache-dtype is the type of the gated delta rule's states, and the model has none"
+            );
+        }
+        Ok(checkpoint.with_states(state))
     }
 
     /// The GPU of the device's name; an H200 where it names none.
@@ -291,10 +294,21 @@ impl Alone {
     }
 }
 
-/// Refuses a prompt without tokens.
-pub(crate) fn expect_tokens(tokens: &[u32]) -> anyhow::Result<()> {
+/// Refuses a prompt without tokens, one that does not fit, and tokens that the model does not have.
+pub(crate) fn expect_tokens(tokens: &[u32], capacity: &Capacity) -> anyhow::Result<()> {
+    let Capacity { context, vocabulary, .. } = *capacity;
     if tokens.is_empty() {
         bail!("the prompt has no tokens; give --ids 1,2,3 or a text");
+    }
+    if tokens.len() > context as usize {
+        bail!(
+            "the prompt has {} tokens, and a sequence at most {context}: the smaller one of --max-model-len and the \
+             model's positions",
+            tokens.len()
+        );
+    }
+    if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
+        bail!("token {token} is not in the model's vocabulary of {vocabulary}");
     }
     Ok(())
 }

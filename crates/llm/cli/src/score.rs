@@ -19,8 +19,9 @@ pub struct Score {
 impl Score {
     /// Runs the verb.
     pub fn run(self) -> anyhow::Result<()> {
-        expect_tokens(&self.ids)?;
-        let mut sequence = self.model.alone(&self.model.checkpoint()?)?;
+        let checkpoint = self.model.checkpoint()?;
+        expect_tokens(&self.ids, &self.model.limits(1, None, 0).capacity_of(&checkpoint)?)?;
+        let mut sequence = self.model.alone(&checkpoint)?;
         let at_once = sequence.step_tokens();
         let mut log_probabilities = vec![];
         for first in (0..self.ids.len()).step_by(at_once) {

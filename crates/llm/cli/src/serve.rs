@@ -118,6 +118,7 @@ impl Serve {
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&name, &checkpoint)?;
         let limits = self.model.limits(self.sequences, self.cache_tokens, self.snapshots);
+        let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let begin = Instant::now();
         let engine =
             self.model.warm_engine(&checkpoint, limits, Duration::from_secs(self.warm_up_seconds))?;
@@ -126,7 +127,6 @@ impl Serve {
             eprintln!("warning: {}; until then, conversations are refused", TemplateError::Missing);
         }
         texts.stops.extend_from_slice(engine.ends());
-        let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let options = self.model.scheduling(!self.no_prefix_cache);
         let service = Service::traced(engine.into_executor(), options, self.requests as usize, trace);
         let server = Server::new(texts, service.clone(), self.limits(is_local))?;

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use warpwright_llm_serving::model::Model as Texts;
 use warpwright_llm_serving::scheduler::{Draw, Request};
 use warpwright_llm_serving::service::{Failed, Service, SubmitError};
-use warpwright_llm_serving::template::Conversation;
+use warpwright_llm_serving::template::{Conversation, TemplateError};
 use warpwright_llm_serving::text::{Parser, ParserOptions};
 
 use crate::model::Model;
@@ -47,6 +47,9 @@ impl Chat {
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&self.model.name(), &checkpoint)?;
+        if texts.template.is_missing() {
+            return Err(TemplateError::Missing.into());
+        }
         // A slot for the conversation, and two for its prefixes.
         let engine = self.model.engine(&checkpoint, self.model.limits(1, None, 2))?;
         texts.stops.extend_from_slice(engine.ends());

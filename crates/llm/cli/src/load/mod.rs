@@ -18,14 +18,14 @@ use anyhow::{Context, bail};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use clap::Args;
+use clap::{Args, value_parser};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::trace::Trace;
-use warpwright_llm_step::Executor;
+use warpwright_llm_step::Capacity;
 
 use crate::model::Model;
 use figures::{Figures, Timed};
@@ -39,7 +39,7 @@ pub struct Load {
     #[command(flatten)]
     model: Model,
     /// Answers that run together.
-    #[arg(long = "max-concurrency", default_value_t = 512)]
+    #[arg(long = "max-concurrency", default_value_t = 512, value_parser = value_parser!(u32).range(1..=65_536))]
     concurrent: u32,
     /// Number of requests.
     #[arg(long = "num-prompts", default_value_t = 2048)]
@@ -89,17 +89,13 @@ impl Load {
         let texts = self.model.texts("load", &checkpoint)?;
         // Sequences are in their middle on average, and some are long.
         let average = self.prompt_tokens + self.answer_tokens;
-        let enough =
-            (average * 1.5 * f64::from(self.concurrent)) as u32 + self.long_tokens + 2 * self.most_tokens;
-        let cache_tokens = Some(self.cache_tokens.unwrap_or(enough));
+        let enough = average * 1.5 * f64::from(self.concurrent)
+            + f64::from(self.long_tokens)
+            + 2.0 * f64::from(self.most_tokens);
+        let cache_tokens = Some(self.cache_tokens.unwrap_or(enough as u32));
         let limits = self.model.limits(self.concurrent, cache_tokens, 0);
-        let begin = Instant::now();
-        let engine = self.model.warm_engine(&checkpoint, limits, WARM_UP)?;
-        eprintln!("loaded {} in {:.1} s", self.model.name(), begin.elapsed().as_secs_f64());
-        // Random prompts share no prefix.
-        let options = self.model.scheduling(false);
-        let (vocabulary, context) = (engine.capacity().vocabulary, engine.capacity().context);
-        if context < 2 * self.most_tokens {
+        let Capacity { vocabulary, context, .. } = limits.capacity_of(&checkpoint)?;
+        if context / 2 < self.most_tokens {
             bail!(
                 "a context of {context} tokens does not hold prompt and answer: give --max-model-len or --most-tokens"
             );
@@ -107,6 +103,11 @@ impl Load {
         let create =
             |path: &PathBuf| Trace::create(path).with_context(|| format!("cannot write {}", path.display()));
         let trace = self.trace.as_ref().map(create).transpose()?;
+        let begin = Instant::now();
+        let engine = self.model.warm_engine(&checkpoint, limits, WARM_UP)?;
+        eprintln!("loaded {} in {:.1} s", self.model.name(), begin.elapsed().as_secs_f64());
+        // Random prompts share no prefix.
+        let options = self.model.scheduling(false);
         let service = Service::traced(engine.into_executor(), options, usize::MAX, trace);
         let router = Server::new(texts, service.clone(), Limits::default())?.router();
         let runtime = tokio::runtime::Runtime::new()?;

@@ -4,9 +4,13 @@ use clap::Parser;
 use warpwright_llm_cli::Command;
 
 fn run(words: &str) -> anyhow::Result<()> {
+    run_on("emu:h200", words)
+}
+
+fn run_on(device: &str, words: &str) -> anyhow::Result<()> {
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
     let (verb, rest) = words.split_once(' ').unwrap();
-    let fixed = ["warpwright-llm", verb, model, "--random-weights", "1", "--device", "emu:h200"];
+    let fixed = ["warpwright-llm", verb, model, "--random-weights", "1", "--device", device];
     Command::parse_from(fixed.into_iter().chain(rest.split(' '))).run()
 }
 
@@ -25,10 +29,25 @@ fn verbs_run() {
     run("bench --batch-size 3 --input-len 9 --output-len 2 --prefill 0 --num-speculative-tokens 2").unwrap();
 }
 
+/// No device has this name: what is refused for another reason is refused before a weight is loaded.
 #[test]
-fn a_context_that_is_too_short_is_refused() {
-    let error = run("load --max-concurrency 1 --num-prompts 1 --max-model-len 64").unwrap_err().to_string();
-    assert!(error.contains("give --max-model-len or --most-tokens"), "{error}");
+fn what_cannot_run_is_refused_before_weights_are_loaded() {
+    let missing = "--trace /no/such/folder/trace.json";
+    for (words, message) in [
+        ("load --max-model-len 64", "a context of 64 tokens does not hold prompt and answer"),
+        (&format!("load --most-tokens 12 {missing}"), "cannot write /no/such/folder/trace.json"),
+        (&format!("serve --port 0 {missing}"), "cannot write /no/such/folder/trace.json"),
+        ("bench --prefill 4000000", "a prefill of 4000000 tokens does not fit"),
+        ("bench --prefill 0 --input-len 4000000", "a decode needs 4000130 tokens"),
+        ("bench --plan --input-len 4000000", "a decode needs 4000130 tokens"),
+        ("generate --ids 1,2,9999999", "token 9999999 is not in the model's vocabulary"),
+        ("generate --ids 1,2,3 --max-model-len 2", "the prompt has 3 tokens, and a sequence at most 2"),
+        ("score --ids 9999999", "token 9999999 is not in the model's vocabulary"),
+        ("score --ids 1,2,3 --max-model-len 2", "the prompt has 3 tokens, and a sequence at most 2"),
+    ] {
+        let error = format!("{:#}", run_on("none", words).unwrap_err());
+        assert!(error.contains(message), "{words}: {error}");
+    }
 }
 
 #[test]

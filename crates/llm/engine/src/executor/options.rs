@@ -8,6 +8,7 @@ use warpwright_llm_step::Capacity;
 
 use crate::config::{Config, Mixer};
 use crate::error::{EngineError, Result};
+use crate::weights::Checkpoint;
 
 /// How an engine compiles kernels before its first step.
 #[derive(Debug)]
@@ -48,7 +49,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The capacity for a model.
+    /// The capacity that an engine with these limits has for a model, before its weights are loaded.
+    ///
+    /// # Errors
+    /// The configuration is not one that the engine runs, or a limit is not one that it takes.
+    pub fn capacity_of(self, checkpoint: &Checkpoint) -> Result<Capacity> {
+        self.capacity(&Config::read(&checkpoint.config)?)
+    }
+
+    /// The same for a configuration.
     pub(super) fn capacity(self, config: &Config) -> Result<Capacity> {
         let Self { page_tokens, pages, slots, sequences, tokens, context, drafts } = self;
         if !matches!(page_tokens, 16 | 32 | 64 | 128 | 256) {
