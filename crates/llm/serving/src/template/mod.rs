@@ -43,6 +43,9 @@ pub enum TemplateError {
     /// The template failed.
     #[error("the chat template fails on the conversation: {0}")]
     Render(String),
+    /// The template took more steps than a run may.
+    #[error("the chat template takes too long on the conversation")]
+    TooLong,
 }
 
 /// What a template renders.
@@ -167,6 +170,7 @@ impl ChatTemplate {
             text.map_err(|error| match error {
                 jinja::Error::Raised(message) => TemplateError::Refused(message),
                 jinja::Error::Failed(message) => TemplateError::Render(message),
+                jinja::Error::TooLong => TemplateError::TooLong,
             })
         })?;
         if conversation.continue_final_message { cut_after_last(text, &messages) } else { Ok(text) }

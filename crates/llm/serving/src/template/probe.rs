@@ -1,14 +1,10 @@
 //! What a chat template expects and writes, seen from what it makes of known conversations.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Map, Value, json};
 
-use super::{ChatTemplate, Conversation};
+use super::{ChatTemplate, Conversation, TemplateError};
 use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, PythonForm, Tool};
 
-/// The time of a run after which no other is made.
-const LONGEST: Duration = Duration::from_secs(1);
 const NAME: &str = "probe_function";
 const PARAMETER: &str = "probe_parameter";
 const TEXT: &str = "Probe text.";
@@ -29,12 +25,11 @@ pub(super) struct Probe {
 impl Probe {
     /// Of a template.
     pub(super) fn of(template: &ChatTemplate) -> Probe {
-        let begin = Instant::now();
-        let separator = separator(template);
-        // A template that runs until its bound would do so each time.
-        if begin.elapsed() > LONGEST {
-            return Probe { separator, ..Probe::default() };
-        }
+        let separator = match separator(template) {
+            // It would run until its bound each time.
+            Err(TemplateError::TooLong) => return Probe::default(),
+            separator => separator.ok().flatten(),
+        };
         let short = Turn::of(template, &[ID]);
         let has_short_ids = short.is_some() && Turn::of(template, &[LONG_ID]).is_none();
         let form = short.and_then(|one| {
@@ -46,13 +41,13 @@ impl Probe {
 }
 
 /// What a template writes between two texts of one content.
-fn separator(template: &ChatTemplate) -> Option<String> {
+fn separator(template: &ChatTemplate) -> Result<Option<String>, TemplateError> {
     let parts = [TEXT, "Another."].map(|text| json!({ "type": "text", "text": text }));
     let messages = vec![json!({ "role": "user", "content": parts })];
-    let text = template.render(&Conversation { messages, ..Conversation::default() }).ok()?;
-    let between = text.split_once(TEXT)?.1.split_once("Another.")?.0;
+    let text = template.render(&Conversation { messages, ..Conversation::default() })?;
+    let between = text.split_once(TEXT).and_then(|(_, after)| after.split_once("Another."));
     // A template that takes no lists writes them as Python does.
-    between.trim().is_empty().then(|| between.to_owned())
+    Ok(between.map(|(between, _)| between.to_owned()).filter(|between| between.trim().is_empty()))
 }
 
 /// How a template writes turns of the assistant.

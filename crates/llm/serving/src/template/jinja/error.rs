@@ -15,6 +15,8 @@ pub(crate) enum Error {
     Raised(String),
     /// It failed.
     Failed(String),
+    /// It took more steps than a run may.
+    TooLong,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;

@@ -32,7 +32,7 @@ impl Interpreter {
                 self.steps = left;
                 Ok(())
             }
-            None => Err(Error::Failed("it takes too long on this conversation".to_owned())),
+            None => Err(Error::TooLong),
         }
     }
 
