@@ -5,6 +5,7 @@
 //! | [`limits`] | limits that all supported architectures share |
 //! | [`Capability`] | the limits of one compute capability: an SM and a launch |
 //! | [`Arch`] | one product: SMs, clocks, memory, tensor-core rates |
+//! | [`Die`] | the silicon of a product: transistors, GPCs and TPCs |
 //! | [`DataType`] | the data types of matrix elements |
 //! | [`mma`], [`tcgen05`] | the shapes and data types of every MMA |
 //! | [`instructions`] | every PTX instruction: spelling, operands, class, pipe, PTX versions and targets |
@@ -25,6 +26,7 @@
 mod arch;
 mod capability;
 mod data_type;
+mod die;
 pub mod instructions;
 pub mod limits;
 pub mod mma;
@@ -39,6 +41,7 @@ pub mod timing;
 pub use arch::{ARCHITECTURES, Arch, TensorRates, UnknownArch};
 pub use capability::{CAPABILITIES, Capability, OTHER_CAPABILITIES};
 pub use data_type::DataType;
+pub use die::Die;
 pub use occupancy::{KernelResources, Limiter, Occupancy, OccupancyError, OneMore};
 pub use roofs::{Bound, Roof};
 pub use special_registers::SpecialRegister;
