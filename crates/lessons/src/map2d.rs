@@ -11,6 +11,7 @@ pub struct Map2d {
 
 impl Map2d {
     /// Threads of one row are neighbors in x, so the accesses of a warp are coalesced.
+    // ANCHOR: kernel
     #[kernel]
     pub fn run(&self, input: &Global<f32>, output: &mut Global<f32>, m: u32, n: u32) {
         launch::required_block(self.side, self.side, 1);
@@ -20,6 +21,7 @@ impl Map2d {
             output[row * n + column] = input[row * n + column] + 10.0;
         }
     }
+    // ANCHOR_END: kernel
 }
 
 const KERNEL: Map2d = Map2d { side: 16 };

@@ -11,6 +11,7 @@ pub struct VectorAdd {
 
 impl VectorAdd {
     /// A, B and C have `length` elements.
+    // ANCHOR: kernel
     #[kernel]
     pub fn run(&self, a: &Global<f32>, b: &Global<f32>, c: &mut Global<f32>, length: u32) {
         launch::threads(self.threads);
@@ -19,6 +20,7 @@ impl VectorAdd {
             c[i] = a[i] + b[i];
         }
     }
+    // ANCHOR_END: kernel
 }
 
 const KERNEL: VectorAdd = VectorAdd { threads: 256 };

@@ -47,11 +47,13 @@ impl BankConflicts {
         }
         sync_threads();
         let mut word = lane * self.stride % WORDS;
+        // ANCHOR: reads
         let begin = clock();
         for _ in 0..READS {
             word = memory.at(word).load();
         }
         cycles[lane] = clock() - begin;
+        // ANCHOR_END: reads
         last[lane] = word;
     }
 }

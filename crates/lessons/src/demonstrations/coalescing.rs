@@ -29,6 +29,7 @@ impl Coalescing {
     }
 
     /// The output has `length` elements, and the input `stride` times as many.
+    // ANCHOR: kernel
     #[kernel]
     pub fn run(&self, input: &Global<f32>, output: &mut Global<f32>, length: u32) {
         launch::threads(THREADS);
@@ -37,6 +38,7 @@ impl Coalescing {
             output[i] = input.at(i.convert::<u64>() * u64::from(self.stride)).load();
         }
     }
+    // ANCHOR_END: kernel
 }
 
 /// Reads global memory with a stride: more sectors for the same elements.

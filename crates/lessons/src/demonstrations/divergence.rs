@@ -3,19 +3,47 @@
 //! A warp executes one instruction at a time. If its lanes take w branches, it executes the
 //! branches one after another, each with the other lanes inactive: w times as many instructions for
 //! the same work, with 1/w of the lanes active.
+//!
+//! If the warps take the branches, and all lanes of a warp the same one, no instruction is executed twice.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use warpwright::prelude::*;
 use warpwright_harness::{Options, Prepared, Result, Setup, Values, Work, Workload, exactly};
 
-/// Lane l takes branch l % w. Each branch is a chain of multiply-adds of its own.
+/// Who takes the branches in turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum By {
+    /// Lane l takes branch l % w.
+    #[default]
+    Lane,
+    /// All lanes of warp u take branch u % w.
+    Warp,
+}
+
+impl By {
+    /// The branch of thread `i` of the grid.
+    fn branch(self, i: u32, ways: u32) -> u32 {
+        match self {
+            By::Lane => i % ways,
+            By::Warp => i / WARP % ways,
+        }
+    }
+}
+
+/// Each branch is a chain of multiply-adds of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Divergence {
     /// Number of branches: 1 to 32.
     pub ways: u32,
+    /// Who takes them in turn.
+    pub by: By,
 }
 
 /// Threads per CTA.
 const THREADS: u32 = 256;
+/// Lanes of a warp.
+const WARP: u32 = 32;
 /// Multiply-adds per branch.
 pub(super) const STEPS: u32 = 64;
 
@@ -31,15 +59,21 @@ impl Divergence {
         launch::threads(THREADS);
         let i = block_idx().x * THREADS + thread_idx().x;
         if i < length {
+            // ANCHOR: branches
+            let group = match self.by {
+                By::Lane => i,
+                By::Warp => i / WARP,
+            };
             let mut x = input[i];
             for way in 0..self.ways {
-                if i % self.ways == way {
+                if group % self.ways == way {
                     for _ in 0..STEPS {
                         x = x.mul_add(Self::factor(way), 1.0);
                     }
                 }
             }
             output[i] = x;
+            // ANCHOR_END: branches
         }
     }
 }
@@ -53,6 +87,8 @@ pub(crate) struct DivergenceWorkload {
     /// Branches that the lanes of a warp take.
     #[option(default = 2, min = 1, max = 32)]
     ways: u32,
+    /// Who takes the branches in turn.
+    by: By,
 }
 
 impl Workload for DivergenceWorkload {
@@ -64,8 +100,8 @@ impl Workload for DivergenceWorkload {
     }
 
     fn prepare(&self, setup: &Setup) -> Result<Box<dyn Prepared>> {
-        let (length, ways) = (self.length, self.ways);
-        let kernel = setup.device().compile(&Divergence { ways }.run()?)?;
+        let (length, ways, by) = (self.length, self.ways, self.by);
+        let kernel = setup.device().compile(&Divergence { ways, by }.run()?)?;
         let buffers = setup.buffers(self.work(), |seed| {
             let input = setup.values::<f32>(Values::Normal, seed, length as usize)?;
             Ok((input, setup.output::<f32>(length as usize)?))
@@ -77,7 +113,7 @@ impl Workload for DivergenceWorkload {
             .verify(move |(input, output)| {
                 let input = input.to_vec()?;
                 exactly(&output.to_vec()?, |index| {
-                    let factor = Divergence::factor(index as u32 % ways);
+                    let factor = Divergence::factor(by.branch(index as u32, ways));
                     f64::from((0..STEPS).fold(input[index], |x, _| x.mul_add(factor, 1.0)))
                 })
             }))
@@ -96,23 +132,26 @@ mod tests {
     fn the_emulator_counts_each_way_once_a_warp() {
         let device = Device::named("emu:h200").expect("emulators are always there");
         let stream = device.stream().expect("a stream");
-        let counted = |ways: u64| {
-            let workload = DivergenceWorkload { length: 256, ways: ways as u32 };
+        let counted = |ways: u64, by: By| {
+            let workload = DivergenceWorkload { length: 256, ways: ways as u32, by };
             let mut prepared = workload.prepare(&Setup::new(&device)).expect("prepared");
             let counts = prepared.launch(&stream).expect("launched");
             prepared.verify().expect("right");
             counts
         };
         let (warps, steps) = (u64::from(THREADS / 32), u64::from(STEPS));
-        let straight = counted(1);
+        let straight = counted(1, By::Lane);
         for ways in [2, 3, 4, 8, 16, 32] {
-            let counts = counted(ways);
+            let counts = counted(ways, By::Lane);
             let more = counts.warp_instructions - straight.warp_instructions;
             // Each additional branch costs its chain, and a few instructions to select it.
             let chains = warps * (ways - 1) * steps;
             assert!((chains..chains + warps * ways * 8).contains(&more), "{ways} ways: {more}");
             let lanes = counts.lane_operations - straight.lane_operations;
             assert!(lanes < 32 * warps * ways * 8, "{ways} ways: no lane executes two chains: {lanes}");
+            // By warps no chain is executed twice.
+            let more = counted(ways, By::Warp).warp_instructions - straight.warp_instructions;
+            assert!(more < warps * (ways + 1) * 8, "{ways} ways by warp: {more}");
         }
     }
 }

@@ -36,6 +36,7 @@ impl MemWalkthrough {
     #[kernel]
     pub fn run(&self, input: &Global<f32>, output: &mut Global<f32>, shift: f32) {
         launch::threads(THREADS);
+        // ANCHOR: walk
         let thread = thread_idx().x;
         let from_global = input[thread];
         let in_register = from_global + from_global;
@@ -47,6 +48,7 @@ impl MemWalkthrough {
         sync_threads();
         let from_shared = shared.at(thread).load();
         output[thread] = from_shared + shift;
+        // ANCHOR_END: walk
     }
 }
 

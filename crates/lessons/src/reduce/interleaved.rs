@@ -8,8 +8,8 @@
 //! ```
 //!
 //! log2(n) steps and n - 1 combinations. But at stride s only one lane in 2s is active, so every
-//! warp stays active until the last steps, and the words of the active lanes are 2s apart: up to
-//! 32-way bank conflicts.
+//! warp stays active until the last steps. It has no bank conflict: a lane's word is its own
+//! thread's, and the words of a warp are in 32 banks.
 
 use warpwright::prelude::*;
 
@@ -21,6 +21,7 @@ pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, thre
     let thread = thread_idx().x;
     let shared = shared_array::<T>(threads);
     shared.at(thread).store(element);
+    // ANCHOR: tree
     let mut stride = 1;
     while stride < threads {
         sync_threads();
@@ -30,5 +31,6 @@ pub fn reduce_block<T: Element, M: InPlace<T>>(monoid: &M, element: Reg<T>, thre
         }
         stride *= 2;
     }
+    // ANCHOR_END: tree
     shared.at(thread).load()
 }

@@ -41,6 +41,7 @@ impl TileLesson {
         launch::required_block(SIDE, ROWS, 1);
         let (a, b) = (*a, *b);
         if self.step == Step::Naive {
+            // ANCHOR: naive
             let (x, y) = (thread_idx().x, thread_idx().y);
             let across = (n - 1) / SIDE + 1;
             let (tile_row, tile_column) = (block_idx().x / across * SIDE, block_idx().x % across * SIDE);
@@ -50,6 +51,7 @@ impl TileLesson {
                     element(b, m, column, row).store(element(a, n, row, column).load());
                 }
             }
+            // ANCHOR_END: naive
         } else {
             let tile = || {
                 let pitch = if self.step == Step::Padded { SIDE + 1 } else { SIDE };
