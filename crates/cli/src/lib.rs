@@ -11,6 +11,9 @@ mod emulation;
 mod exec;
 mod file;
 pub mod findings;
+mod formats;
+mod gates;
+mod gpu;
 pub mod inputs;
 mod interrupt;
 mod kernel;
@@ -78,6 +81,9 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Devices(devices::Devices),
+    Gpu(gpu::Gpu),
+    Number(formats::Number),
+    Gates(gates::Gates),
     Kernels(kernels::Kernels),
     Run(run::Run),
     RunCuda(run_cuda::RunCuda),
@@ -107,6 +113,9 @@ impl Command {
             Verb::Check(check) => return check.run(output),
             Verb::RunCuda(run_cuda) => return run_cuda.run(output),
             Verb::Devices(devices) => devices.run(output),
+            Verb::Gpu(gpu) => gpu.run(output),
+            Verb::Number(number) => number.run(output),
+            Verb::Gates(gates) => gates.run(output),
             Verb::Kernels(kernels) => kernels.run(output),
             Verb::Run(run) => run.run(output),
             Verb::Bench(bench) => bench.run(output),
@@ -188,6 +197,11 @@ fn suggested(mut error: clap::Error, words: &[OsString]) -> clap::Error {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near.to_owned()]));
     }
     error
+}
+
+/// The verbs of the command.
+pub fn verbs() -> Vec<String> {
+    Command::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect()
 }
 
 /// Why a command line is refused, as the program prints it; `None` if it runs. What a command that

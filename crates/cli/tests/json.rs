@@ -104,7 +104,7 @@ fn every_verb_prints_the_fields_of_its_table() {
     std::fs::write(folder.join("right.json"), launch(8)).expect("writable");
     std::fs::write(folder.join("wrong.json"), launch(4)).expect("writable");
     let tables = tables();
-    let cases: [(&str, &str, i32); 24] = [
+    let cases: [(&str, &str, i32); 27] = [
         ("devices", "devices", 0),
         ("kernels", "kernels", 0),
         ("run", "run vector-add --length 10", 0),
@@ -128,6 +128,9 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("trace", "trace right.json --perfetto trace.json --lanes", 0),
         ("roofline", "roofline right.json", 0),
         ("layout", "layout (2,3):(3,1)", 0),
+        ("gpu", "gpu", 0),
+        ("number", "number 0.1 -3 --as e4m3,mxfp4", 0),
+        ("gates", "gates add-f16 1.5 0.25", 0),
         ("occupancy", "occupancy --regs 32 --threads 128", 0),
     ];
     for (table, line, status) in cases {

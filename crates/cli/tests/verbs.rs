@@ -140,10 +140,104 @@ fn occupancy_says_what_limits_and_what_one_more_would_take() {
     let half = ["occupancy", "--threads", "32", "--regs", "24", "--arch", "sm_90a"];
     let text = String::from_utf8_lossy(&warpwright(&half).stdout).into_owned();
     assert!(text.contains("32 of 64 warps, 50.0 %") && text.contains("only more warps in a CTA"), "{text}");
+    let picture = folder("occupancy").join("occupancy.svg");
+    let words = [&words[..], &["--svg", picture.to_str().expect("a name")]].concat();
+    assert!(warpwright(&words).status.success());
+    let drawn = std::fs::read_to_string(&picture).expect("it is drawn");
+    assert_eq!(
+        (drawn.matches("<circle").count(), drawn.matches("the dot is the kernel, 64 warps").count()),
+        (3, 3)
+    );
     for arch in ["sm_72", "sm_87", "sm_88", "sm_101", "sm_103", "sm_110", "sm_121"] {
         let report = json(&["occupancy", "--regs", "32", "--threads", "128", "--arch", arch]);
         assert!(report["ctas_per_sm"].as_u64() > Some(7), "{arch}: {report}");
     }
+}
+
+/// A folder of a test's own.
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("warpwright-verbs-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    folder
+}
+
+#[test]
+fn gpu_prints_and_draws_every_product() {
+    let picture = folder("gpu").join("sm.svg");
+    let picture = picture.to_str().expect("a name");
+    let all = json(&["gpu"]);
+    let all = all["gpus"].as_array().expect("products");
+    assert_eq!(all.len(), 14);
+    for gpu in all {
+        let name = gpu["name"].as_str().expect("a name");
+        let drawn = |more: &[&str]| {
+            let output = warpwright(&[&["gpu", name, "--svg", picture], more].concat());
+            output.status.success().then(|| std::fs::read_to_string(picture).expect("it is drawn"))
+        };
+        let sm = drawn(&[]).expect("each has an SM");
+        let lanes = gpu["multiply_adds_per_sm_clock"]["f32"].as_u64().expect("a rate");
+        assert_eq!(sm.matches("#8fbf8f").count() as u64, lanes, "{name}");
+        let die = drawn(&["--die"]);
+        assert_eq!(die.is_some(), gpu["die"].is_object(), "{name}");
+        if let Some(die) = die {
+            let sms = |color: &str| die.matches(color).count() as u64;
+            assert_eq!(sms("#8fbf8f"), gpu["sm_count"].as_u64().expect("a count"), "{name}");
+            assert_eq!(sms("#8fbf8f") + sms("#e4e4e4"), gpu["die"]["sm_count"].as_u64().expect("a count"));
+        }
+    }
+    let text = String::from_utf8_lossy(&warpwright(&["gpu", "emu:h200"]).stdout).into_owned();
+    assert!(text.contains("144 SMs, 132 enabled") && text.contains("270336 threads at once"), "{text}");
+    let refused = warpwright(&["gpu", "h300"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown GPU `h300`"));
+}
+
+#[test]
+fn gates_are_counted_drawn_and_simulated() {
+    let text = |words: &[&str]| {
+        let output = warpwright(words);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(text(&["gates"]).lines().count() > 20);
+    let table = text(&["gates", "full-adder"]);
+    assert!(
+        table.contains("9 NAND, 0 NOT: 36 transistors") && table.contains("1  1  1 |   1      1"),
+        "{table}"
+    );
+    assert!(text(&["gates", "multiply-f32", "1.5", "-2.5"]).contains("out = -3.75 (0xc0700000)"));
+    assert_eq!(json(&["gates", "ripple-32", "0xffffffff", "1"])["outputs"]["out"], "0x100000000");
+    let picture = folder("gates").join("xor.svg");
+    let picture = picture.to_str().expect("a name");
+    assert!(warpwright(&["gates", "xor", "--svg", picture]).status.success());
+    let drawn = std::fs::read_to_string(picture).expect("it is drawn");
+    assert_eq!(drawn.matches("<circle").count(), 4, "{drawn}");
+    for (words, part) in [
+        (&["gates", "full-ader"][..], "did you mean `full-adder`?"),
+        (&["gates", "tensor-core", "--svg", picture], "a picture shows at most 64"),
+        (&["gates", "xor", "1"], "xor takes 2 values, 1 given: a of 1 bits, b of 1 bits"),
+        (&["gates", "xor", "1", "2"], "`2` has more than 1 bits"),
+        (&["gates", "add-f16", "1", "x"], "`x` is no number"),
+    ] {
+        assert!(text(words).contains(part), "{words:?}: {}", text(words));
+    }
+}
+
+#[test]
+fn number_rounds_to_each_format_and_to_blocks() {
+    let of = |words: &[&str]| json(&[&["number"], words].concat());
+    let rounded = |number: &str, format: &str| of(&[number, "--as", format])["rounded"][0].clone();
+    let one = rounded("0.1", "e4m3");
+    assert_eq!((one["bits"].as_u64(), one["value"].as_f64()), (Some(0x1d), Some(0.1015625)));
+    assert_eq!((one["below"].as_f64(), one["above"].as_f64()), (Some(0.09375), Some(0.109375)));
+    assert_eq!(rounded("-7", "e2m1")["value"], -6.0, "the largest");
+    assert!(rounded("-7", "e2m1")["below"].is_null());
+    assert_eq!(rounded("0", "e2m1")["below"], -0.5);
+    let block = of(&["0.011", "-0.003", "0.02", "0.0007", "--as", "mxfp4"])["blocks"][0].clone();
+    assert_eq!(block["scale"], 1.0 / 256.0);
+    assert_eq!(block["elements"], serde_json::json!([3.0, -1.0, 6.0, 0.0]), "5.12 is nearer to 6 than to 4");
+    let block = of(&["1.1", "-0.3", "2", "0.07", "--as", "nvfp4"])["blocks"][0].clone();
+    assert_eq!(block["elements"][2], 6.0);
+    let refused = warpwright(&["number", "1", "--as", "e9m9"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown format `e9m9`"));
 }
 
 #[test]

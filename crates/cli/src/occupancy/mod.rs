@@ -1,10 +1,15 @@
 //! `warpwright occupancy`: CTAs per SM, what limits them, and what one more would need.
 
+mod chart;
+
+use std::path::PathBuf;
+
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright_arch::{CAPABILITIES, Capability, KernelResources, OTHER_CAPABILITIES, OneMore};
 
+use crate::file;
 use crate::number;
 use crate::output::Output;
 
@@ -23,6 +28,9 @@ pub(crate) struct Occupancy {
     /// Architecture from sm_70 to sm_121. `sm_90a` and `sm_90` have the same limits.
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     arch: String,
+    /// Draw occupancy against threads, registers and shared memory to this file as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 }
 
 impl Occupancy {
@@ -43,6 +51,9 @@ impl Occupancy {
         let limiters = limits.iter().filter(|(_, ctas)| stops(*ctas)).map(|(limiter, _)| limiter.name());
         let limiters: Vec<_> = limiters.collect();
         let part = f64::from(found.warps_per_sm) / f64::from(capability.warps_per_sm);
+        if let Some(path) = &self.svg {
+            file::write(path, chart::svg(capability, &kernel))?;
+        }
         output.json(|| {
             let limits = limits.iter().map(|(limiter, ctas)| {
                 let ctas = (*ctas != u32::MAX).then_some(*ctas);
@@ -62,8 +73,9 @@ impl Occupancy {
         });
         output.text(|| {
             let mut lines = vec![format!(
-                "{} CTAs per SM: {} of {} warps, {:.1} %",
+                "{} CTA{} per SM: {} of {} warps, {:.1} %",
                 found.ctas_per_sm,
+                if found.ctas_per_sm == 1 { "" } else { "s" },
                 found.warps_per_sm,
                 capability.warps_per_sm,
                 100.0 * part
