@@ -1,5 +1,5 @@
 //! Tutorial 1, Hello, Layout: one memory, three layouts. The chapter is
-//! `docs/tutorials/01_hello_layout.md`.
+//! `book/src/layouts/01_hello_layout.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! Tutorial 2, The Art of Slicing: a matrix dealt to CTAs and threads. The chapter is
-//! `docs/tutorials/02_the_art_of_slicing.md`.
+//! `book/src/layouts/02_the_art_of_slicing.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! Tutorial 3, The Naive Copy: one element or four to an instruction, and what each costs. The
-//! chapter is `docs/tutorials/03_the_naive_copy.md`.
+//! chapter is `book/src/layouts/03_the_naive_copy.md`.
 
 use std::error::Error;
 use std::io::Write;

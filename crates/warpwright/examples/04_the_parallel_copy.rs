@@ -1,5 +1,5 @@
 //! Tutorial 4, The Parallel Copy: a plan that assigns elements to threads. The chapter is
-//! `docs/tutorials/04_the_parallel_copy.md`.
+//! `book/src/layouts/04_the_parallel_copy.md`.
 
 use std::error::Error;
 use std::io::Write;

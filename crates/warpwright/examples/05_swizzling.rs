@@ -1,5 +1,5 @@
 //! Tutorial 5, Swizzling: a tile without bank conflicts, in both directions. The chapter is
-//! `docs/tutorials/05_swizzling.md`.
+//! `book/src/layouts/05_swizzling.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! Tutorial 6, Hello, MMA: one tensor-core instruction, and its fragments. The chapter is
-//! `docs/tutorials/06_hello_mma.md`.
+//! `book/src/layouts/06_hello_mma.md`.
 
 use std::error::Error;
 use std::io::Write;

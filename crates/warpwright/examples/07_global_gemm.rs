@@ -1,5 +1,5 @@
 //! Tutorial 7, The Global GEMM: tiles of C to CTAs, k-blocks through shared memory, fragments to
-//! tensor cores. The chapter is `docs/tutorials/07_global_gemm.md`.
+//! tensor cores. The chapter is `book/src/layouts/07_global_gemm.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! The CuTe DSL tutorial, in Rust: hello, divides, and an addition grown into vectors. The chapter
-//! is `docs/tutorials/cute_dsl.md`.
+//! is `book/src/toolchain/cute_dsl.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! Flash attention by `mma.sync` (sm_80): two products in a chain, K and V double-buffered by
-//! `cp.async`. The chapter is `docs/tutorials/09_attention.md`.
+//! `cp.async`. The chapter is `book/src/models/attention.md`.
 //!
 //! `cargo run --release -p warpwright --example flash_sm80`
 

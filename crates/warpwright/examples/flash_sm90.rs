@@ -1,5 +1,5 @@
 //! Flash attention by TMA and `wgmma` (sm_90a): one producer warp, two consumer warpgroups, and a
-//! pipeline of mbarriers between them. The chapter is `docs/tutorials/10_attention_by_tma.md`.
+//! pipeline of mbarriers between them. The chapter is `book/src/models/attention_by_tma.md`.
 //!
 //! Runs on an H100 or H200, or on the emulator of one:
 //! `cargo run --release -p warpwright --example flash_sm90`

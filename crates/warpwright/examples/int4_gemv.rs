@@ -1,5 +1,5 @@
 //! y = W·x with weights of 4 bits: a warp for each row, vector loads, and a warp reduction. The
-//! chapter is `docs/tutorials/08_warps_and_blocks.md`.
+//! chapter is `book/src/simt/warps_and_blocks.md`.
 //!
 //! `cargo run --release -p warpwright --example int4_gemv`
 

@@ -1,5 +1,5 @@
 //! Printing from the device: what is known when the kernel is built, and what only the device
-//! knows. The chapter is `docs/tutorials/printing.md`.
+//! knows. The chapter is `book/src/toolchain/printing.md`.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! Top-k sampling: the k largest of a row of logits, their probabilities, and one of them at random.
 //! A CTA for each row: shared-memory atomics, block scans, reductions and broadcasts. The chapter is
-//! `docs/tutorials/08_warps_and_blocks.md`.
+//! `book/src/simt/warps_and_blocks.md`.
 //!
 //! `cargo run --release -p warpwright --example top_k`
 

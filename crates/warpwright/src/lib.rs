@@ -10,7 +10,7 @@
 //!
 //! # What to read
 //!
-//! 1. The program above, then the tutorials of the repository (`docs/tutorials`): from a layout to
+//! 1. The program above, then the book of the repository (`book`): from a thread to
 //!    attention on tensor cores.
 //! 2. [`lang`]: the language and its operations by purpose; `docs/language.md` has the rules,
 //!    `docs/operations.md` a list of all operations.

@@ -1,4 +1,4 @@
-//! The examples that the tutorials on warps, blocks and attention quote: right and clean under every
+//! The examples that the chapters on warps, blocks and attention quote: right and clean under every
 //! schedule, and quoted letter for letter.
 
 // Two of the examples have a module in common.
@@ -68,15 +68,15 @@ fn lines(text: &str) -> Vec<&str> {
 fn the_chapters_quote_the_examples() {
     let chapters: [(&str, &[&str]); 3] = [
         (
-            include_str!("../../../docs/tutorials/08_warps_and_blocks.md"),
+            include_str!("../../../book/src/simt/warps_and_blocks.md"),
             &[include_str!("../examples/int4_gemv.rs"), include_str!("../examples/top_k.rs")],
         ),
         (
-            include_str!("../../../docs/tutorials/09_attention.md"),
+            include_str!("../../../book/src/models/attention.md"),
             &[include_str!("../examples/flash_sm80.rs"), include_str!("../examples/attention/mod.rs")],
         ),
         (
-            include_str!("../../../docs/tutorials/10_attention_by_tma.md"),
+            include_str!("../../../book/src/models/attention_by_tma.md"),
             &[include_str!("../examples/flash_sm90.rs"), include_str!("../examples/attention/mod.rs")],
         ),
     ];

@@ -1,4 +1,4 @@
-//! Every chapter of the tutorials is its example: its listings, joined, are the program, and its
+//! Chapters of the book that are an example: their listings, joined, are the program, and their
 //! outputs, joined, are what the program prints on the emulator.
 
 use std::error::Error;
@@ -33,7 +33,7 @@ mod hello_mma;
 #[path = "../examples/03_the_naive_copy.rs"]
 mod naive_copy;
 #[allow(dead_code)]
-#[path = "../examples/11_online_softmax_and_delta_rule.rs"]
+#[path = "../examples/online_softmax_and_delta_rule.rs"]
 mod online_softmax_and_delta_rule;
 #[allow(dead_code)]
 #[path = "../examples/04_the_parallel_copy.rs"]
@@ -88,12 +88,12 @@ fn check(lesson: Lesson, program: &str, chapter: &str) {
 }
 
 macro_rules! chapters {
-    ($($name:ident: $file:literal),* $(,)?) => {
+    ($($name:ident: $folder:literal $file:literal),* $(,)?) => {
         $(
             #[test]
             fn $name() {
                 let program = include_str!(concat!("../examples/", $file, ".rs"));
-                let chapter = include_str!(concat!("../../../docs/tutorials/", $file, ".md"));
+                let chapter = include_str!(concat!("../../../book/src/", $folder, "/", $file, ".md"));
                 check(self::$name::lesson, program, chapter);
             }
         )*
@@ -101,15 +101,15 @@ macro_rules! chapters {
 }
 
 chapters! {
-    hello_layout: "01_hello_layout",
-    art_of_slicing: "02_the_art_of_slicing",
-    naive_copy: "03_the_naive_copy",
-    parallel_copy: "04_the_parallel_copy",
-    swizzling: "05_swizzling",
-    hello_mma: "06_hello_mma",
-    global_gemm: "07_global_gemm",
-    online_softmax_and_delta_rule: "11_online_softmax_and_delta_rule",
-    cute_dsl: "cute_dsl",
+    hello_layout: "layouts" "01_hello_layout",
+    art_of_slicing: "layouts" "02_the_art_of_slicing",
+    naive_copy: "layouts" "03_the_naive_copy",
+    parallel_copy: "layouts" "04_the_parallel_copy",
+    swizzling: "layouts" "05_swizzling",
+    hello_mma: "layouts" "06_hello_mma",
+    global_gemm: "layouts" "07_global_gemm",
+    online_softmax_and_delta_rule: "models" "online_softmax_and_delta_rule",
+    cute_dsl: "toolchain" "cute_dsl",
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn cooperation() {
     self::cooperation::lesson(&device, &mut Vec::new()).expect("the checkers find nothing");
 }
 
-const PRINTING: &str = include_str!("../../../docs/tutorials/printing.md");
+const PRINTING: &str = include_str!("../../../book/src/toolchain/printing.md");
 
 /// What a device prints goes to the process's output, so the chapter on it is run in a process of
 /// its own.

@@ -1,0 +1,4 @@
+//! The tasks, as developers run them.
+
+mod book;
+mod chapters;
