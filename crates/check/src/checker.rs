@@ -93,7 +93,7 @@ impl Checker {
         let system_shared = launch.info.system_shared.into();
         let states = ctas.iter().map(|&linear| CtaState {
             linear,
-            warps: launch.populations.iter().map(|&population| WarpState::new(population)).collect(),
+            warps: launch.populations.iter().map(|&lanes| WarpState::new(lanes, &launch.unset)).collect(),
             barriers: vec![BarrierHistory::default(); BARRIERS],
             exited: Knowledge::default(),
             outlived: Clock::default(),
@@ -119,7 +119,7 @@ impl Checker {
             parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
-            is_following: false,
+            is_following: !launch.unset.is_empty(),
             whole_tiles: BTreeSet::new(),
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
@@ -226,7 +226,7 @@ impl ClusterObserver for Checker {
             Event::Shuffle { actor, from, undefined } => self.shuffled(actor, from, undefined),
             Event::Executed { actor, end } => self.executed(actor, end),
             Event::PredicatedOff { actor } => self.warp(actor).1.undefined.guarded_off(actor),
-            Event::Select { actor, first } => self.warp(actor).1.undefined.selecting(actor, first),
+            Event::Predicates { actor, values } => self.warp(actor).1.undefined.deciding(actor, values),
             Event::FrameCopy { actor, from, to, bytes } => {
                 self.warp(actor).1.undefined.local.pass(actor.lanes, from, to, bytes);
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpwright_events::{
     AccessKind, AddressNames, Class, Code, Inlining, Instruction, LANES, LaunchInfo, MemorySpace, Origins,
-    TileOperand, split_shared,
+    Register, TileOperand, split_shared, unset_registers,
 };
 
 use crate::host::HostLaunch;
@@ -59,8 +59,8 @@ pub(crate) struct LaunchState {
     /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
     /// read elsewhere may be the unused end of a partial tile, unless their value is used.
     good_reads: Mutex<BTreeSet<u32>>,
-    /// Loads of unwritten shared memory whose values are used.
-    used_loads: Mutex<BTreeSet<u32>>,
+    /// Loads of unwritten shared and local memory whose values are used, and the first use of each.
+    used_loads: Mutex<BTreeMap<u32, u32>>,
     /// MMAs that have read a tile of which all is written. Rows that nothing has written are
     /// padding in other tiles of theirs.
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
@@ -68,6 +68,9 @@ pub(crate) struct LaunchState {
     pub(crate) trusting: HashSet<u32>,
     /// Strong loads that race with strong stores.
     pub(crate) racing: HashMap<u32, Rivals>,
+    /// Registers that a kernel of the kernel language may read before it writes them. Compilers leave registers
+    /// unset whose bits they do not use: Triton, halves of a pair.
+    pub(crate) unset: Vec<Register>,
     /// Loads through the read-only path.
     pub(crate) non_coherent: HashSet<u32>,
     /// By instruction and barrier: the warps that meet there, in any CTA.
@@ -87,6 +90,16 @@ fn is_recorded(code: &Code) -> bool {
     sources.peek().is_some()
         && sources.all(|source| source.file.ends_with(".rs"))
         && code.instructions.iter().all(|instruction| instruction.inlining == Inlining::default())
+}
+
+/// What an instruction uses an undefined value for.
+fn used_here(instruction: &Instruction) -> &'static str {
+    match instruction.class {
+        Class::Load(_) | Class::Store | Class::Atomic | Class::Reduction => {
+            "its value, or a result of it, is stored here, is the address, or decides whether this is executed"
+        }
+        _ => "its value, or a result of it, decides what this does",
+    }
 }
 
 impl LaunchState {
@@ -124,6 +137,7 @@ impl LaunchState {
             trusting: trusting_loads(&launch.code),
             racing: racing_loads(&launch.code),
             non_coherent: non_coherent_loads(&launch.code),
+            unset: if is_recorded(&launch.code) { unset_registers(&launch.code) } else { Vec::new() },
             meetings: Mutex::default(),
             observed: Mutex::default(),
             info: launch,
@@ -181,8 +195,9 @@ impl LaunchState {
         self.meetings.lock().unwrap_or_else(PoisonError::into_inner).entry(at).or_default().add(warps);
     }
 
-    pub(crate) fn note_used_load(&self, pc: u32) {
-        self.used_loads.lock().unwrap_or_else(PoisonError::into_inner).insert(pc);
+    pub(crate) fn note_used_load(&self, load: u32, by: u32) {
+        let mut used = self.used_loads.lock().unwrap_or_else(PoisonError::into_inner);
+        used.entry(load).and_modify(|first| *first = by.min(*first)).or_insert(by);
     }
 
     pub(crate) fn note_whole_tiles(&self, tiles: &BTreeSet<(u32, TileOperand)>) {
@@ -213,7 +228,7 @@ impl LaunchState {
             .flat_map(|&(_, later, earlier, _)| [later, earlier])
             .collect();
         let used = self.used_loads.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_used = |pc: u32| used.contains(&pc) && !unordered.contains(&pc);
+        let is_used = |pc: u32| used.contains_key(&pc) && !unordered.contains(&pc);
         let of_padding = |conflict: &Conflict| {
             conflict.kind == FindingKind::Uninitialized
                 && matches!(conflict.space, MemorySpace::Shared | MemorySpace::Local)
@@ -267,6 +282,12 @@ impl LaunchState {
                 let reverse = reverse.filter(|_| asynchronous && meet_between(conflict, code, &meetings));
                 let conflict = reverse.unwrap_or(conflict);
                 let mut finding = conflict.finding(&self.info, code, count, &contended, extent);
+                if conflict.kind == FindingKind::Uninitialized
+                    && is_good(conflict.later.pc)
+                    && let Some(&by) = used.get(&conflict.later.pc)
+                {
+                    finding.labels.push(code.label(by, used_here(code.instruction(by)).to_owned()));
+                }
                 if let Some(parting) = Parting::of(conflict, &meetings) {
                     parting.explain(code, &mut finding);
                 } else if let Some(skipped) = Skipped::of(conflict, code, &meetings) {

@@ -183,6 +183,25 @@ pub enum Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(pub u32);
 
+/// Logic of which one operand may decide the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PredicateLogic {
+    /// False decides.
+    And,
+    /// True decides.
+    Or,
+}
+
+impl PredicateLogic {
+    /// The lanes in which an operand that holds in `holds` decides the result.
+    pub fn decided_by(self, holds: u32) -> u32 {
+        match self {
+            PredicateLogic::And => !holds,
+            PredicateLogic::Or => holds,
+        }
+    }
+}
+
 /// The class of an instruction, as far as observers distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -194,10 +213,12 @@ pub enum Class {
     Atomic,
     /// `red`.
     Reduction,
-    /// `set` and `setp`.
-    Compare,
+    /// `set` and `setp`, and the logic that combines the result with a predicate.
+    Compare(Option<PredicateLogic>),
     /// `selp`, which takes one of two operands; those that are registers.
     Select([Option<Register>; 2]),
+    /// `and.pred` and `or.pred`, and those of their operands that are registers.
+    Logic(PredicateLogic, [Option<Register>; 2]),
     /// `bar` and `barrier.cta`.
     CtaBarrier {
         /// Whether all lanes of a warp execute it together.

@@ -339,10 +339,10 @@ pub enum Event<'a> {
     /// `undefined` does not take part: it has exited, or is not in the member mask. Reported if there
     /// are such lanes, and while an observer [`follows`](crate::ClusterObserver::follows) registers.
     Shuffle { actor: Actor, from: &'a [u8; LANES], undefined: u32 },
-    /// Lanes execute a selection ([`Class::Select`](crate::Class::Select)); those of `first` take
-    /// its first operand. Reported while an observer [`follows`](crate::ClusterObserver::follows)
-    /// registers.
-    Select { actor: Actor, first: u32 },
+    /// Lanes execute a selection, a comparison that is combined with a predicate, or logic of predicates
+    /// ([`Class`](crate::Class)): the lanes in which the selecting predicate, the combined one, or each of the
+    /// two sources holds. Reported while an observer [`follows`](crate::ClusterObserver::follows) registers.
+    Predicates { actor: Actor, values: [u32; 2] },
     /// A call passes bytes of local memory between the frames of the caller and of the function.
     /// Reported while an observer [`follows`](crate::ClusterObserver::follows) registers.
     FrameCopy { actor: Actor, from: u64, to: u64, bytes: u64 },

@@ -36,7 +36,7 @@ mod source;
 mod work;
 
 pub use address::{Cell, MbarrierAddress, TENSOR_COLUMNS, TENSOR_ROWS, shared_base, split_shared};
-pub use code::{Base, Branch, Class, Code, Instruction, LoadPath, MemoryArray, Register};
+pub use code::{Base, Branch, Class, Code, Instruction, LoadPath, MemoryArray, PredicateLogic, Register};
 pub use event::{
     AccessKind, Actor, AsyncKind, Awaited, BARRIERS, ByteRange, Completion, Event, Fence, FenceOrder,
     MemorySpace, Proxy, RegisterUse, Scope, Strength, TileOperand, TilePart, VALUE_BYTES, Value,
@@ -48,6 +48,6 @@ pub use observer::{
     AddressName, AddressNames, ClusterObserver, LaunchInfo, LaunchObserver, ResidentClusters, Turn, TurnEnd,
 };
 pub use origin::Origins;
-pub use registers::estimated_registers;
+pub use registers::{estimated_registers, unset_registers};
 pub use source::{Inlining, Source};
 pub use work::{Unit, Work};

@@ -107,8 +107,8 @@ pub trait ClusterObserver {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
 
-    /// Whether it wants every instruction now. The emulator calls it after [`Event::Shuffle`],
-    /// [`Event::Access`], [`Event::Executed`] and [`Event::Exit`].
+    /// Whether it wants every instruction now. The emulator calls it at the start and after [`Event::Shuffle`],
+    /// [`Event::Access`], [`Event::LocalLoad`], [`Event::Executed`] and [`Event::Exit`].
     fn follows(&self) -> bool {
         false
     }

@@ -857,10 +857,15 @@ impl Conflict {
         let is_of_threads = |party: &Party| matches!(party.role, Role::Warp(_));
         let has_gap = match self.kind {
             FindingKind::Race => is_of_threads(&self.earlier) && is_of_threads(&self.later),
+            // One wait, and a barrier behind it, are for all copies of a group and for all threads.
+            FindingKind::InFlight => {
+                matches!(self.earlier.role, Role::Group(_, AsyncKind::Copy, _)) && is_of_threads(&self.later)
+            }
             kind => kind == FindingKind::ProxyFence,
         };
+        let extent = if self.kind == FindingKind::InFlight { 0 } else { self.extent() };
         let lines = [self.earlier.pc, self.later.pc].map(|pc| code.instruction(pc).line);
         let [first, last] = [lines[0].min(lines[1]), lines[0].max(lines[1])];
-        has_gap.then(|| Gap { kind: self.kind, extent: self.extent(), first, last })
+        has_gap.then_some(Gap { kind: self.kind, extent, first, last })
     }
 }

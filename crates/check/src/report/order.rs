@@ -81,6 +81,8 @@ struct Cause<'f> {
     mbarriers: BTreeSet<Line<'f>>,
     arrays: BTreeSet<Line<'f>>,
     gaps: Vec<Gap>,
+    /// Which lanes of which warp are missing.
+    divergent: BTreeSet<&'f str>,
 }
 
 impl<'f> Cause<'f> {
@@ -91,6 +93,7 @@ impl<'f> Cause<'f> {
             mbarriers: BTreeSet::new(),
             arrays: BTreeSet::new(),
             gaps: Vec::new(),
+            divergent: BTreeSet::new(),
         };
         cause.add(finding);
         cause
@@ -101,6 +104,9 @@ impl<'f> Cause<'f> {
         self.mbarriers.extend(mbarriers(finding));
         self.arrays.extend(arrays(finding));
         self.gaps.extend(finding.gap);
+        if finding.kind == FindingKind::Divergence {
+            self.divergent.extend(finding.labels.first().map(|label| &*label.text));
+        }
     }
 
     /// Whether a finding may follow from this one.
@@ -111,7 +117,10 @@ impl<'f> Cause<'f> {
         // Copies to the wrong place leave another place unwritten.
         let is_left =
             finding.rank == Rank::Unwritten && arrays(finding).any(|array| self.arrays.contains(&array));
-        shares_line || shares_mbarrier || shares_gap || is_left
+        // Lanes that a warp lacks are missing at each instruction that needs them.
+        let shares_lanes = finding.kind == FindingKind::Divergence
+            && finding.labels.first().is_some_and(|label| self.divergent.contains(&*label.text));
+        shares_line || shares_mbarrier || shares_gap || shares_lanes || is_left
     }
 }
 

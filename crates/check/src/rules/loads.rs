@@ -36,7 +36,7 @@ pub(crate) fn trusting_loads(code: &Code) -> HashSet<u32> {
     if !code.instructions.iter().any(is_relaxed) {
         return HashSet::new();
     }
-    let is_test = |instruction: &&Instruction| matches!(instruction.class, Class::Compare | Class::Atomic);
+    let is_test = |instruction: &&Instruction| matches!(instruction.class, Class::Compare(_) | Class::Atomic);
     let tested = sources(&code.instructions, reads(code.instructions.iter().filter(is_test)));
     let trusts = |pc: &u32| {
         let instruction = code.instruction(*pc);

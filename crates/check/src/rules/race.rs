@@ -12,6 +12,7 @@ use crate::checker::Checker;
 use crate::report::conflict::{Conflict, Party, Release};
 use crate::report::finding::FindingKind;
 use crate::report::overlap::{self, Overlap};
+use crate::rules::alignment::opcode;
 use crate::rules::loads::Rivals;
 use crate::state::agents::Role;
 use crate::state::clock::{Agent, Clock, Time};
@@ -375,7 +376,7 @@ impl Checker {
         access: Access,
         completion: Completion,
     ) {
-        let (Some((address, ..)), Some(first)) = (self.unwritten.take(), ranges.first()) else { return };
+        let (Some((address, ..)), Some(first)) = (self.unwritten.take(false), ranges.first()) else { return };
         let cta = self.ctas[actor.rank as usize].linear;
         let whole = Access { lanes: actor.lanes, bytes: u16::MAX, spread: 0, ..access };
         let copy = Party::of(&whole, u16::MAX, actor.warp, cta, Some(completion));
@@ -581,9 +582,14 @@ impl Checker {
         if space == MemorySpace::Shared && access.kind == AccessKind::Read {
             self.unwritten.end(access.pc);
         }
-        if let Some((address, length, lanes)) = self.unwritten.take() {
+        let is_matrix = opcode(&self.launch.info.code.instruction(actor.pc).text).starts_with("ldmatrix");
+        let rows = self.unwritten.take_rows();
+        if let Some((address, length, lanes)) = self.unwritten.take(is_matrix) {
             if space == MemorySpace::Shared && access.kind == AccessKind::Read {
-                self.warp(actor).1.undefined.unwritten_loads.push((actor.pc, lanes));
+                match is_matrix {
+                    true => self.warp(actor).1.undefined.loading_unwritten_rows(actor, rows),
+                    false => self.warp(actor).1.undefined.loading_unwritten(actor, lanes),
+                }
                 self.is_following = true;
             }
             let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
@@ -611,6 +617,8 @@ impl Checker {
         if unwritten == 0 {
             return;
         }
+        self.warp(actor).1.undefined.loading_unwritten(actor, unwritten);
+        self.is_following = true;
         let reader = Party {
             cta: self.ctas[actor.rank as usize].linear,
             role: Role::Warp(actor.warp),

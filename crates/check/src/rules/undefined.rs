@@ -1,32 +1,72 @@
-//! Values that a shuffle takes from lanes that do not take part, or a load from shared memory that
-//! nothing has written.
+//! Values of registers that nothing has written, or that a shuffle takes from lanes that do not take part, or a load from shared or local memory
+//! that nothing has written.
 //!
 //! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
 //! undefined. Reductions leave such values in lanes whose result is not used, so the value itself
-//! is no error. The checkers follow it through arithmetic, through further shuffles, and through
-//! `selp` in the lanes that select it, through local memory and the `.param` variables of calls,
-//! until it is stored elsewhere or used as an address. A comparison ends it.
+//! is no error. The checkers follow it through arithmetic, through further shuffles, through comparisons,
+//! `selp` and logic of predicates in the lanes that they leave undefined, through local memory and the `.param`
+//! variables of calls, until it is stored elsewhere or used as an address, or guards a store.
 //!
-//! A load of unwritten shared memory is an error of its own, unless its source line also loads
-//! written bytes: then it may read the unused end of a partial tile. Its value tells: it is used if
-//! it reaches an address or memory other than shared and local memory. It is not followed through
-//! matrix instructions, whose lanes hold rows of several sources.
+//! A load of unwritten shared or local memory is an error of its own, unless its source line also loads
+//! written bytes: then it may read the unused end of a partial tile. Its value tells, by the rule of
+//! LLVM's MemorySanitizer: it is used if it reaches an address or memory other than shared and local memory,
+//! or decides a branch or whether an instruction has its effect. Of matrix instructions, it is followed through
+//! those whose fragments PTX defines (`state/undefined_matrix.rs`).
 
-use warpwright_events::{Actor, Base, Class, FaultKind, LANES, MemorySpace, lane_list, lanes};
+use warpwright_events::{
+    Actor, Base, Class, Code, FULL, FaultKind, Instruction, LANES, MemorySpace, lane_list, lanes,
+};
 
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
-use crate::state::undefined::{LocalAccess, Origin, Undefined, lanes_at};
+use crate::state::undefined::{LocalAccess, Noted, Origin, Undefined, UndefinedRegisters};
+use crate::state::undefined_matrix::{UnwrittenRows, undefined_lanes};
 
-/// Instructions whose result is defined although an operand is not, or may be. The `call` itself
-/// computes nothing: registers that it passes are not followed.
-const ENDS: [&str; 6] = ["slct", "vote", "match", "redux", "activemask", "call"];
+/// Instructions whose result is taken as defined although an operand is a value that a shuffle left undefined:
+/// reductions leave such values in lanes whose result is not used.
+const ENDS_SHUFFLED: [&str; 4] = ["vote", "match", "redux", "activemask"];
+
+/// Instructions whose result in each lane depends on the operands of all.
+const ACROSS_LANES: [&str; 3] = ["vote", "match", "redux"];
 
 /// Matrix instructions.
 const MATRICES: [&str; 5] = ["mma", "wmma", "wgmma", "movmatrix", "tcgen05"];
+
+/// Whether an instruction loads, stores or updates memory.
+fn is_memory(instruction: &Instruction) -> bool {
+    matches!(instruction.class, Class::Load(_) | Class::Store | Class::Atomic | Class::Reduction)
+}
+
+/// What an instruction uses of the undefined registers that it reads: its address, what it stores outside
+/// shared and local memory, and the operands of one that computes nothing. What is stored in shared memory may
+/// be the end of a tile once more.
+fn used(
+    instruction: &Instruction,
+    base: &str,
+    registers: &UndefinedRegisters,
+    lanes: u32,
+    read: Option<Undefined>,
+) -> Option<Undefined> {
+    let in_brackets = instruction.bases.iter().filter_map(|base| match base {
+        Base::Register(register) => registers.of(&[*register], lanes),
+        _ => None,
+    });
+    let address = in_brackets.reduce(|a, _| a);
+    let value = read.filter(|value| match value.origin {
+        _ if instruction.is_parameter_access => false,
+        Origin::Load { .. } if instruction.name().contains(".shared") => false,
+        _ if is_memory(instruction) => !instruction.name().contains(".local"),
+        Origin::Shuffle { .. } => false,
+        Origin::Unset if matches!(base, "mma" | "wmma") => true,
+        Origin::Load { .. } | Origin::Unset => {
+            instruction.writes.is_empty() && base != "call" && !MATRICES.contains(&base)
+        }
+    });
+    address.or(value)
+}
 
 impl Checker {
     /// A shuffle: the lanes of `undefined` read lanes that do not take part.
@@ -64,70 +104,112 @@ impl Checker {
         addresses: &[u64; LANES],
         bytes: u64,
     ) {
-        let registers = &mut self.warp(actor).1.undefined;
-        if space == MemorySpace::Local && !registers.is_empty() {
+        if space == MemorySpace::Local {
             let access = LocalAccess { pc: actor.pc, addresses: *addresses, bytes };
-            registers.local_accesses.push(access);
+            self.warp(actor).1.undefined.accessing_local(access);
         }
     }
 
     /// Lanes have executed instructions one after another.
     pub(crate) fn executed(&mut self, actor: Actor, end: u32) {
         let registers = &mut self.warp(actor).1.undefined;
-        let predicated_off = std::mem::take(&mut registers.predicated_off);
-        let selections = std::mem::take(&mut registers.selections);
-        let local_accesses = std::mem::take(&mut registers.local_accesses);
-        let unwritten_loads = std::mem::take(&mut registers.unwritten_loads);
-        if unwritten_loads.is_empty() && registers.is_empty() {
-            return;
+        if registers.is_empty() {
+            return drop(registers.take_noted());
         }
+        let noted = registers.take_noted();
         let code = self.launch.info.code.clone();
         for pc in actor.pc..end {
-            let instruction = code.instruction(pc);
-            let lanes = actor.lanes & !lanes_at(&predicated_off, pc);
-            let unwritten = lanes_at(&unwritten_loads, pc);
-            let registers = &mut self.warp(actor).1.undefined;
-            let read = match instruction.class {
-                Class::Select(operands) => registers.selected(operands, lanes, lanes_at(&selections, pc)),
-                _ => registers.of(&instruction.reads, lanes),
-            };
-            let written = registers.of(&instruction.writes, lanes);
-            if let Some(access) = local_accesses.iter().find(|access| access.pc == pc) {
-                let address = match instruction.bases.first() {
-                    Some(Base::Register(base)) => registers.of(&[*base], lanes),
-                    _ => None,
-                };
-                registers.access_local(instruction, access, lanes);
-                if let Some(address) = address {
-                    self.note_use(actor, pc, address);
-                }
-                continue;
-            }
-            if read.is_none() && written.is_none() && unwritten == 0 {
-                continue;
-            }
-            let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
-            let is_memory =
-                matches!(instruction.class, Class::Load(_) | Class::Store | Class::Atomic | Class::Reduction);
-            if base == "shfl" {
-                continue;
-            }
-            let ends = is_memory || instruction.class == Class::Compare || ENDS.contains(&base);
-            let is_load = |value: &Undefined| matches!(value.origin, Origin::Load { .. });
-            let result = match unwritten {
-                0 => read.filter(|value| !(ends || is_load(value) && MATRICES.contains(&base))),
-                lanes => Some(Undefined { lanes, origin: Origin::Load { pc } }),
-            };
-            for register in &instruction.writes {
-                registers.write(*register, lanes, result);
-            }
-            if let Some(used) = read.filter(|_| is_memory) {
+            let used = self.follow(actor, pc, &code, &noted);
+            for used in used.into_iter().flatten() {
                 self.note_use(actor, pc, used);
             }
         }
     }
 
-    /// An undefined value is stored, or is an address.
+    /// Follows undefined values through an instruction. Returns those that it uses.
+    fn follow(&mut self, actor: Actor, pc: u32, code: &Code, noted: &Noted) -> [Option<Undefined>; 2] {
+        let instruction = code.instruction(pc);
+        let registers = &mut self.warp(actor).1.undefined;
+        let lanes = actor.lanes & !noted.predicated_off(pc);
+        let guard = instruction.guard.and_then(|guard| registers.of(&[guard], actor.lanes));
+        let is_of = |at: u32| code.of_operation[at as usize] == code.of_operation[pc as usize];
+        let read = registers.result(instruction, lanes, noted, is_of);
+        let written = registers.of(&instruction.writes, actor.lanes);
+        if let Some(rows) = noted.unwritten_rows(pc) {
+            return self.load_matrices(actor, pc, instruction, rows);
+        }
+        let unwritten = noted.unwritten(pc);
+        let from_memory = Undefined { lanes: unwritten, origin: Origin::Load { pc } }.within(u32::MAX);
+        let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
+        if base == "shfl" || [guard, read, written, from_memory].iter().all(Option::is_none) {
+            if let Some(access) = noted.local_access(pc) {
+                registers.access_local(instruction, access, lanes);
+            }
+            return [None; 2];
+        }
+        let used = used(instruction, base, registers, lanes, read);
+        if read.is_some_and(|value| matches!(value.origin, Origin::Load { .. })) {
+            match base {
+                "mma" => {
+                    registers.multiply(instruction);
+                    return [used, None];
+                }
+                "movmatrix" => {
+                    registers.transpose(instruction);
+                    return [used, None];
+                }
+                _ => {}
+            }
+        }
+        if let Some(access) = noted.local_access(pc) {
+            registers.access_local(instruction, access, lanes);
+            if from_memory.is_some() {
+                instruction
+                    .writes
+                    .iter()
+                    .for_each(|register| registers.write(*register, unwritten, from_memory));
+            }
+        } else {
+            let passed_on = read.and_then(|value| match value.origin {
+                _ if is_memory(instruction) || base == "call" => None,
+                Origin::Shuffle { .. } if ENDS_SHUFFLED.contains(&base) => None,
+                Origin::Load { .. } | Origin::Unset if MATRICES.contains(&base) => None,
+                Origin::Load { .. } | Origin::Unset if ACROSS_LANES.contains(&base) => {
+                    Some(Undefined { lanes, ..value })
+                }
+                _ => Some(value),
+            });
+            let result = Undefined::either(Undefined::either(from_memory, passed_on), guard);
+            // Where the guard is undefined, so is which value the register holds.
+            let written = lanes | guard.map_or(0, |guard| guard.lanes);
+            instruction.writes.iter().for_each(|register| registers.write(*register, written, result));
+        }
+        let acts = is_memory(instruction) && !matches!(instruction.class, Class::Load(_));
+        let decides = guard.filter(|guard| match guard.origin {
+            Origin::Shuffle { .. } => acts,
+            Origin::Load { .. } | Origin::Unset => acts || instruction.writes.is_empty(),
+        });
+        [used, decides]
+    }
+
+    /// `ldmatrix` loads rows that nothing has written, in part or as a whole.
+    fn load_matrices(
+        &mut self,
+        actor: Actor,
+        pc: u32,
+        instruction: &Instruction,
+        rows: &UnwrittenRows,
+    ) -> [Option<Undefined>; 2] {
+        let registers = &mut self.warp(actor).1.undefined;
+        let is_known = instruction.name().contains(".m8n8");
+        for (index, register) in instruction.writes.iter().enumerate() {
+            let lanes = if is_known { undefined_lanes(instruction, index, rows) } else { 0 };
+            registers.write(*register, FULL, Undefined { lanes, origin: Origin::Load { pc } }.within(FULL));
+        }
+        [None; 2]
+    }
+
+    /// An undefined value is stored, is an address, or decides what is executed.
     fn note_use(&self, actor: Actor, pc: u32, used: Undefined) {
         match used.origin {
             Origin::Shuffle { pc: shuffle, readers, sources } => {
@@ -135,14 +217,26 @@ impl Checker {
                 let shuffle = Mark { lanes: readers, pc: shuffle, ..self.mark(actor) };
                 self.report_undefined(actor, shuffle, sources);
             }
-            // What is stored in shared memory may be the end of a tile once more.
-            Origin::Load { .. }
-                if opcode(&self.launch.info.code.instruction(pc).text).contains(".shared") => {}
-            Origin::Load { pc } => self.launch.note_used_load(pc),
+            Origin::Load { pc: load } => self.launch.note_used_load(load, pc),
+            Origin::Unset => self.report_unset(Actor { pc, lanes: used.lanes, ..actor }),
         }
     }
 
-    /// Reports the use of an undefined value.
+    /// Reports the use of a register that nothing has written.
+    fn report_unset(&self, actor: Actor) {
+        let mark = self.mark(actor);
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Uninitialized,
+            message: "a value is used of a register that nothing has written".to_owned(),
+            locations: vec![(mark, format!("it, or a result of it, is used by {}", mark.who(&self.launch.info)))],
+            mbarrier: None,
+            note: "registers are not initialized: they hold what an earlier kernel left".to_owned(),
+            help: "set the registers first, in every branch: `clear()` or `fill` for the accumulators of a fragment, a copy for its other operands"
+                .to_owned(),
+        });
+    }
+
+    /// Reports the use of a value that a shuffle has left undefined.
     fn report_undefined(&self, actor: Actor, shuffle: Mark, sources: u32) {
         let used = self.mark(actor);
         let warp = self.warp_of(actor);

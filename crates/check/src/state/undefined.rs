@@ -1,11 +1,12 @@
-//! Registers whose value is undefined, because a shuffle took it from a lane that does not take part,
-//! or a load took it from shared memory that nothing has written.
+//! Registers whose value is undefined, because nothing has written them, a shuffle took it from a lane that does not take part,
+//! or a load took it from shared or local memory that nothing has written.
 
 use std::collections::HashMap;
 
 use warpwright_events::{Actor, Base, Class, Instruction, LANES, Register};
 
 use crate::state::undefined_local::UndefinedLocal;
+use crate::state::undefined_matrix::UnwrittenRows;
 
 /// An undefined value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +16,30 @@ pub(crate) struct Undefined {
     pub(crate) origin: Origin,
 }
 
+impl Undefined {
+    /// What is undefined of either of two values.
+    pub(crate) fn either(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(Self { lanes: a.lanes | b.lanes, ..a }),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The same in some of its lanes.
+    pub(crate) fn within(self, lanes: u32) -> Option<Self> {
+        Some(Self { lanes: self.lanes & lanes, ..self }).filter(|left| left.lanes != 0)
+    }
+}
+
 /// Where an undefined value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A shuffle, the lanes that read, and the lanes that they read from.
     Shuffle { pc: u32, readers: u32, sources: u32 },
-    /// A load of shared memory that nothing has written.
+    /// A load of shared or local memory that nothing has written.
     Load { pc: u32 },
+    /// A register that nothing has written.
+    Unset,
 }
 
 /// An access of local memory by an instruction.
@@ -33,43 +51,113 @@ pub(crate) struct LocalAccess {
 }
 
 /// The lanes that are noted with an instruction.
-pub(crate) fn lanes_at(noted: &[(u32, u32)], pc: u32) -> u32 {
+fn lanes_at(noted: &[(u32, u32)], pc: u32) -> u32 {
     noted.iter().filter(|(at, _)| *at == pc).fold(0, |mask, (_, lanes)| mask | lanes)
+}
+
+/// What is known of the instructions that lanes are about to be reported to have executed.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// Instructions that lanes have reached and not executed.
+    predicated_off: Vec<(u32, u32)>,
+    /// Accesses of local memory.
+    local_accesses: Vec<LocalAccess>,
+    /// The lanes in which predicates hold that may decide a result.
+    predicates: Vec<(u32, [u32; 2])>,
+    /// Loads of unwritten shared and local memory, and their lanes.
+    unwritten_loads: Vec<(u32, u32)>,
+    /// Loads of matrices of which rows are unwritten.
+    unwritten_rows: Vec<(u32, UnwrittenRows)>,
+}
+
+impl Noted {
+    fn has_no_loads(&self) -> bool {
+        self.unwritten_loads.is_empty() && self.unwritten_rows.is_empty()
+    }
+
+    /// The lanes that have reached an instruction and not executed it.
+    pub(crate) fn predicated_off(&self, pc: u32) -> u32 {
+        lanes_at(&self.predicated_off, pc)
+    }
+
+    /// The lanes that have loaded unwritten memory.
+    pub(crate) fn unwritten(&self, pc: u32) -> u32 {
+        lanes_at(&self.unwritten_loads, pc)
+    }
+
+    /// The unwritten rows of the matrices that are loaded.
+    pub(crate) fn unwritten_rows(&self, pc: u32) -> Option<&UnwrittenRows> {
+        self.unwritten_rows.iter().find(|(at, _)| *at == pc).map(|(_, rows)| rows)
+    }
+
+    pub(crate) fn local_access(&self, pc: u32) -> Option<&LocalAccess> {
+        self.local_accesses.iter().find(|access| access.pc == pc)
+    }
+
+    /// The lanes in which the deciding predicates of an instruction hold, which `is_of` its operations.
+    fn predicates(&self, is_of: impl Fn(u32) -> bool) -> Option<[u32; 2]> {
+        let of = self.predicates.iter().filter(|(at, _)| is_of(*at));
+        of.map(|(_, values)| *values).reduce(|a, b| [a[0] | b[0], a[1] | b[1]])
+    }
 }
 
 /// The undefined registers of a warp.
 #[derive(Debug, Default)]
 pub(crate) struct UndefinedRegisters {
     registers: HashMap<Register, Undefined>,
-    /// Instructions that lanes have reached and not executed, until the report of their execution.
-    pub(crate) predicated_off: Vec<(u32, u32)>,
     /// Bytes of local memory that hold undefined values.
     pub(crate) local: UndefinedLocal,
-    /// Accesses of local memory, until the report of their execution.
-    pub(crate) local_accesses: Vec<LocalAccess>,
-    /// Selections, and the lanes that take the first operand, until the report of their execution.
-    pub(crate) selections: Vec<(u32, u32)>,
-    /// Loads of unwritten shared memory, and their lanes, until the report of their execution.
-    pub(crate) unwritten_loads: Vec<(u32, u32)>,
+    noted: Noted,
 }
 
 impl UndefinedRegisters {
+    /// Those of lanes at the start of a kernel that may read these registers before it writes them.
+    pub(crate) fn unset(registers: &[Register], lanes: u32) -> Self {
+        let undefined = Undefined { lanes, origin: Origin::Unset };
+        Self {
+            registers: registers.iter().map(|register| (*register, undefined)).collect(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.registers.is_empty() && self.unwritten_loads.is_empty() && self.local.is_empty()
+        self.registers.is_empty() && self.noted.has_no_loads() && self.local.is_empty()
     }
 
     /// Keeps the lanes whose guard turned an instruction off.
     pub(crate) fn guarded_off(&mut self, actor: Actor) {
         if !self.is_empty() {
-            self.predicated_off.push((actor.pc, actor.lanes));
+            self.noted.predicated_off.push((actor.pc, actor.lanes));
         }
     }
 
-    /// Keeps the lanes that took the first source of a selection.
-    pub(crate) fn selecting(&mut self, actor: Actor, first: u32) {
+    /// Keeps the lanes in which predicates hold that may decide a result.
+    pub(crate) fn deciding(&mut self, actor: Actor, values: [u32; 2]) {
         if !self.is_empty() {
-            self.selections.push((actor.pc, first));
+            self.noted.predicates.push((actor.pc, values));
         }
+    }
+
+    /// Keeps an access of local memory.
+    pub(crate) fn accessing_local(&mut self, access: LocalAccess) {
+        if !self.is_empty() {
+            self.noted.local_accesses.push(access);
+        }
+    }
+
+    /// Keeps the lanes that load memory that nothing has written.
+    pub(crate) fn loading_unwritten(&mut self, actor: Actor, lanes: u32) {
+        self.noted.unwritten_loads.push((actor.pc, lanes));
+    }
+
+    /// Keeps a load of matrices whose rows are unwritten in part.
+    pub(crate) fn loading_unwritten_rows(&mut self, actor: Actor, rows: UnwrittenRows) {
+        self.noted.unwritten_rows.push((actor.pc, rows));
+    }
+
+    /// What has been kept.
+    pub(crate) fn take_noted(&mut self) -> Noted {
+        std::mem::take(&mut self.noted)
     }
 
     /// What is undefined in these lanes of any of some registers.
@@ -79,21 +167,38 @@ impl UndefinedRegisters {
         found
             .copied()
             .reduce(|a, b| Undefined { lanes: a.lanes | b.lanes, ..a })
-            .map(|found| Undefined { lanes: found.lanes & lanes, ..found })
+            .and_then(|found| found.within(lanes))
     }
 
-    /// What is undefined in these lanes of the operand that each lane selects.
-    pub(crate) fn selected(
+    /// What is undefined in these lanes of the result of an instruction: of any of its sources, unless its
+    /// predicates decide. `is_of` tells its operations.
+    pub(crate) fn result(
         &self,
-        operands: [Option<Register>; 2],
+        instruction: &Instruction,
         lanes: u32,
-        first: u32,
+        noted: &Noted,
+        is_of: impl Fn(u32) -> bool,
     ) -> Option<Undefined> {
-        let [a, b] = [(operands[0], first), (operands[1], !first)]
-            .map(|(operand, taken)| operand.and_then(|register| self.of(&[register], lanes & taken)));
-        match (a, b) {
-            (Some(a), Some(b)) => Some(Undefined { lanes: a.lanes | b.lanes, ..a }),
-            (a, b) => a.or(b),
+        let of = |register: Option<Register>, lanes| register.and_then(|one| self.of(&[one], lanes));
+        let whole = self.of(&instruction.reads, lanes)?;
+        let Some([a, b]) = noted.predicates(is_of) else { return Some(whole) };
+        match (instruction.class, &*instruction.reads) {
+            (Class::Select(operands), [.., by]) => Undefined::either(
+                Undefined::either(of(operands[0], lanes & a), of(operands[1], lanes & !a)),
+                of(Some(*by), lanes),
+            ),
+            (Class::Logic(logic, operands), _) => {
+                let [first, second] = operands.map(|operand| of(operand, lanes));
+                let undefined = [first, second].map(|value| value.map_or(0, |value| value.lanes));
+                let decided = logic.decided_by(a) & !undefined[0] | logic.decided_by(b) & !undefined[1];
+                whole.within(!decided)
+            }
+            (Class::Compare(Some(logic)), [compared @ .., with]) => {
+                let with = of(Some(*with), lanes);
+                let decided = logic.decided_by(a) & !with.map_or(0, |with| with.lanes);
+                Undefined::either(self.of(compared, lanes & !decided), with)
+            }
+            _ => Some(whole),
         }
     }
 

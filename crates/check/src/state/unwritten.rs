@@ -1,12 +1,15 @@
 //! Reads of unwritten memory.
 
 use crate::state::shadow::Access;
+use crate::state::undefined_matrix::UnwrittenRows;
 
 /// The unwritten bytes of one instruction's reads.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
     /// Ranges, by address and length, and the lanes that read them.
     found: Vec<(u64, u64, u32)>,
+    /// The same of a tile: the lanes that give the address of 16 bytes, and those of them that are unwritten.
+    rows: UnwrittenRows,
     /// Whether any of the bytes were written.
     any_written: bool,
     /// Whether the instruction reads a tile, parts of which may stay unused. Then any written part
@@ -20,6 +23,7 @@ impl Unwritten {
     /// An instruction begins.
     pub(crate) fn begin(&mut self, of_tile: bool) {
         self.found.clear();
+        self.rows.clear();
         (self.any_written, self.of_tile) = (false, of_tile);
     }
 
@@ -53,7 +57,12 @@ impl Unwritten {
             return;
         }
         self.any_written |= unwritten != access.bytes;
-        let at_fault = if access.spread == 0 {
+        if self.of_tile {
+            self.rows.push((access.lanes_of(unwritten), unwritten));
+        }
+        let at_fault = if self.of_tile {
+            access.lanes_of(unwritten)
+        } else if access.spread == 0 {
             if unwritten == access.bytes { access.lanes } else { 0 }
         } else {
             let written = access.lanes_of(access.bytes & !unwritten);
@@ -66,9 +75,15 @@ impl Unwritten {
         }
     }
 
-    /// The lowest unwritten address, and all lanes concerned.
-    pub(crate) fn take(&mut self) -> Option<(u64, u64, u32)> {
-        if self.of_tile && self.any_written {
+    /// The unwritten rows of a tile.
+    pub(crate) fn take_rows(&mut self) -> UnwrittenRows {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// The lowest unwritten address, and all lanes concerned; of a tile of which any part is written only if
+    /// `parts` matter.
+    pub(crate) fn take(&mut self, parts: bool) -> Option<(u64, u64, u32)> {
+        if self.of_tile && self.any_written && !parts {
             return None;
         }
         let found = std::mem::take(&mut self.found);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use warpwright_events::{Actor, AsyncKind, Awaited, FULL, Scope, lanes};
+use warpwright_events::{Actor, AsyncKind, Awaited, FULL, Register, Scope, lanes};
 
 use crate::state::agents::Role;
 use crate::state::bypass::Bypass;
@@ -61,7 +61,7 @@ pub(crate) struct WarpState {
 }
 
 impl WarpState {
-    pub(crate) fn new(population: u32) -> Self {
+    pub(crate) fn new(population: u32, unset: &[Register]) -> Self {
         Self {
             time: 1,
             population,
@@ -75,7 +75,7 @@ impl WarpState {
             fences: Vec::new(),
             read: Vec::new(),
             registers: RegisterState::default(),
-            undefined: UndefinedRegisters::default(),
+            undefined: UndefinedRegisters::unset(unset, population),
         }
     }
 

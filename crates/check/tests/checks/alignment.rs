@@ -70,7 +70,8 @@ fn lanes_of_a_warp_may_arrive_one_after_another() {
 #[test]
 fn an_aligned_instruction_needs_the_whole_warp() {
     let write = "st.shared.u32 [%own], %tid; bar.warp.sync -1; and.b32 %r1, %lane, 7; shl.b32 %r1, %r1, 4; \
-                 add.u32 %r1, %r1, %tile; mov.u32 %r4, 0;";
+                 add.u32 %r1, %r1, %tile; mov.u32 %r4, 0; \
+                 mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;";
     let instructions = [
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];",
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r4};",

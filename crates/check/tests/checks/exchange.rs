@@ -6,7 +6,7 @@ use warpwright_emulator::FaultKind::LaneMask;
 use crate::checks::harness::{Grid, ONE, clean, found, recorded};
 
 const ONE_WARP: Grid = Grid { threads: 32, ..ONE };
-const HALF: &str = "setp.lt.u32 %p1, %lane, 16; setp.eq.u32 %p2, %lane, 3;";
+const HALF: &str = "mov.u32 %r1, 0; setp.lt.u32 %p1, %lane, 16; setp.eq.u32 %p2, %lane, 3;";
 const STORE: &str = "st.global.u32 [%mine], %r1;";
 /// Exchanges of the lanes of a mask.
 const EXCHANGES: [&str; 8] = [

@@ -15,4 +15,5 @@ mod operands;
 mod places;
 mod shuffle;
 mod tensor_memory;
+mod unwritten;
 mod warpgroup;

@@ -12,7 +12,7 @@ use super::names::{File, Register, RegisterKind, Scope, Symbol, component};
 use super::row::Row;
 use super::variables;
 use crate::execution::effect::Effect;
-use crate::kernel::image::{Preload, PreloadPlace, PreloadValue};
+use crate::kernel::image::{DecidingPredicates, Preload, PreloadPlace, PreloadValue};
 use crate::lanes::{LaneLoop, Operands, plain, vectored};
 use crate::operation::kind::{Guard, Kind, Operation};
 use crate::registers::{FrameBase, Slot};
@@ -51,8 +51,8 @@ pub(crate) struct FunctionDecoder<'k, 'm> {
     /// Where the code continues after a `mov` of an accumulator, after which no MMA can be in
     /// flight.
     pub(crate) settled: Option<usize>,
-    /// Operations that select, and the predicates that they select by.
-    pub(crate) selections: Vec<(u32, Slot)>,
+    /// Operations whose result predicates may decide.
+    pub(crate) predicates: Vec<(u32, DecidingPredicates)>,
     /// The uses of registers of up to 32 bits by the instruction.
     pub(crate) used: Vec<RegisterUse>,
     /// Those of all instructions, by operation.
@@ -83,7 +83,7 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
             accumulators: HashSet::new(),
             loaded: HashSet::new(),
             settled: None,
-            selections: Vec::new(),
+            predicates: Vec::new(),
             used: Vec::new(),
             register_uses: Vec::new(),
         }
@@ -245,9 +245,10 @@ impl<'k, 'm> FunctionDecoder<'k, 'm> {
         self.function.is_entry
     }
 
-    /// Records that the operation just emitted selects by a predicate.
-    pub(crate) fn note_selection(&mut self, predicate: Slot) {
-        self.selections.push((self.operations.len() as u32 - 1, predicate));
+    /// Records that these predicates, each as it is or negated, may decide the result of the operation just
+    /// emitted.
+    pub(crate) fn note_predicates(&mut self, predicates: DecidingPredicates) {
+        self.predicates.push((self.operations.len() as u32 - 1, predicates));
     }
 
     /// Records that the instruction writes these registers asynchronously, which is not a use.

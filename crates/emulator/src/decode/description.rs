@@ -2,7 +2,9 @@
 
 use smallvec::SmallVec;
 use warpwright_arch::instructions::{self, Class as Form};
-use warpwright_events::{Base, Class, Inlining, Instruction, LoadPath, Register, Source, Unit, Work};
+use warpwright_events::{
+    Base, Class, Inlining, Instruction, LoadPath, PredicateLogic, Register, Source, Unit, Work,
+};
 use warpwright_ptx::syntax::{self, AddressBase, Opcode, Operand, Type};
 
 use super::row::Row;
@@ -56,7 +58,7 @@ pub(crate) fn describe(
     };
     let class = row.map_or(Class::Other, |row| {
         class(row, |index| match row.operands.get(index) {
-            Some(Operand::Name(name)) => register(name),
+            Some(Operand::Name(name) | Operand::Not(name)) => register(name),
             _ => None,
         })
     });
@@ -129,14 +131,23 @@ fn class(row: &Row<'_>, mut operand: impl FnMut(usize) -> Option<Register>) -> C
         Form::Store | Form::MatrixStore => Class::Store,
         Form::Atomic => Class::Atomic,
         Form::Reduction => Class::Reduction,
-        Form::Compare => Class::Compare,
+        Form::Compare => Class::Compare(logic(row)),
         Form::Select if row.base() == "selp" => Class::Select([operand(1), operand(2)]),
+        _ if matches!(row.base(), "and" | "or") && row.has("pred") => {
+            let logic = if row.base() == "and" { PredicateLogic::And } else { PredicateLogic::Or };
+            Class::Logic(logic, [operand(1), operand(2)])
+        }
         Form::CtaBarrier => Class::CtaBarrier { aligned },
         Form::ClusterBarrier => Class::ClusterBarrier { aligned },
         Form::MbarrierInit => Class::MbarrierInit,
         Form::TensorMemorySync if row.has("fence::after_thread_sync") => Class::TensorMemoryFence,
         _ => Class::Other,
     }
+}
+
+/// How a comparison is combined with a predicate, if one value of the predicate decides.
+fn logic(row: &Row<'_>) -> Option<PredicateLogic> {
+    row.choose(&[("and", PredicateLogic::And), ("or", PredicateLogic::Or)])
 }
 
 const fn lane(unit: Unit, by_lane: u32) -> Work {

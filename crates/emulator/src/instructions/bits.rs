@@ -11,8 +11,9 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
     let ty = i.ty()?;
     let (wrap, signed) = (i.has("wrap"), matches!(ty, Type::S32 | Type::S64));
     match i.base() {
-        "and" => by_type!(i, ty, [bool, u16, u32, u64], d.vector(i, two(|a: T, b: T| a & b))),
-        "or" => by_type!(i, ty, [bool, u16, u32, u64], d.vector(i, two(|a: T, b: T| a | b))),
+        "and" | "or" if ty == Type::Pred => logic_of_predicates(d, i),
+        "and" => by_type!(i, ty, [u16, u32, u64], d.vector(i, two(|a: T, b: T| a & b))),
+        "or" => by_type!(i, ty, [u16, u32, u64], d.vector(i, two(|a: T, b: T| a | b))),
         "xor" => by_type!(i, ty, [bool, u16, u32, u64], d.vector(i, two(|a: T, b: T| a ^ b))),
         "not" => by_type!(i, ty, [bool, u16, u32, u64], d.vector(i, one(|a: T| !a))),
         "cnot" => by_type!(i, ty, [u16, u32, u64], d.vector(i, one(|a: T| T::from(a == 0)))),
@@ -44,6 +45,16 @@ pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
         "prmt" => permute(d, i),
         _ => Err(i.unsupported()),
     }
+}
+
+fn logic_of_predicates(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
+    let slots = d.slots(i)?;
+    match i.base() {
+        "and" => d.lanes(slots, two(|a: bool, b: bool| a & b))?,
+        _ => d.lanes(slots, two(|a: bool, b: bool| a | b))?,
+    }
+    d.note_predicates([(slots.a, false), (slots.b, false)]);
+    Ok(())
 }
 
 /// `lop3.b32`, and its form that also combines whether the result is not zero with a predicate.

@@ -108,10 +108,12 @@ fn combine(d: Decoder<'_, '_, '_>, with: Option<(Combine, Slot, bool)>, p: Slot)
     let Some((how, c, negated)) = with else { return Ok(()) };
     let slots = Operands { d: p, a: p, b: c, ..Operands::default() };
     match how {
-        Combine::And => d.lanes(slots, two(move |p: bool, c: bool| p & (c != negated))),
-        Combine::Or => d.lanes(slots, two(move |p: bool, c: bool| p | (c != negated))),
-        Combine::Xor => d.lanes(slots, two(move |p: bool, c: bool| p ^ (c != negated))),
+        Combine::And => d.lanes(slots, two(move |p: bool, c: bool| p & (c != negated)))?,
+        Combine::Or => d.lanes(slots, two(move |p: bool, c: bool| p | (c != negated)))?,
+        Combine::Xor => d.lanes(slots, two(move |p: bool, c: bool| p ^ (c != negated)))?,
     }
+    d.note_predicates([(c, negated); 2]);
+    Ok(())
 }
 
 /// `setp.CmpOp{.BoolOp}.type p{|q}, a, b{, c}`: p = (a CmpOp b) BoolOp c, q = !(a CmpOp b) BoolOp c. Of
@@ -174,7 +176,7 @@ fn select(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
         8 => d.lanes(slots, three(|a: u64, b: u64, c: bool| if c { a } else { b }))?,
         _ => d.lanes(slots, three(|a: u32, b: u32, c: bool| if c { a } else { b }))?,
     }
-    d.note_selection(slots.c);
+    d.note_predicates([(slots.c, false); 2]);
     Ok(())
 }
 

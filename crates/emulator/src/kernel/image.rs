@@ -10,6 +10,10 @@ use crate::kernel::special::SpecialRegister;
 use crate::load_error::LoadError;
 use crate::registers::{FrameBase, Slot};
 
+/// The predicates, each as it is or negated, that may decide the result of an operation: that of a selection
+/// or of a comparison, or the two of a logic operation.
+pub(crate) type DecidingPredicates = [(Slot, bool); 2];
+
 /// A kernel, decoded with every function it may call.
 #[derive(Debug)]
 pub struct Kernel {
@@ -33,8 +37,8 @@ pub struct Kernel {
     /// By operation: further uses of registers that some `wgmma` of its function uses. Empty
     /// without `wgmma`.
     pub(crate) register_uses: Vec<Box<[RegisterUse]>>,
-    /// Operations that select, and the predicates that they select by.
-    pub(crate) selections: HashMap<u32, Slot>,
+    /// Operations whose result predicates may decide.
+    pub(crate) predicates: HashMap<u32, DecidingPredicates>,
     pub(crate) unsupported: Vec<LoadError>,
 }
 

@@ -30,10 +30,11 @@ impl Observer {
         if observers.is_empty() {
             return Self(None);
         }
+        let of_cluster: Vec<_> = observers.iter().map(|observer| observer.cluster(ctas)).collect();
         Self(Some(Rc::new(Observers {
-            observers: RefCell::new(observers.iter().map(|observer| observer.cluster(ctas)).collect()),
+            follows: Cell::new(of_cluster.iter().any(|observer| observer.follows())),
+            observers: RefCell::new(of_cluster),
             wants_instructions: observers.iter().any(|observer| observer.wants_instructions()),
-            follows: Cell::new(false),
         })))
     }
 
@@ -71,7 +72,11 @@ impl Observers {
         observers.iter_mut().for_each(|observer| observer.event(event));
         if matches!(
             event,
-            Event::Shuffle { .. } | Event::Access { .. } | Event::Executed { .. } | Event::Exit { .. }
+            Event::Shuffle { .. }
+                | Event::Access { .. }
+                | Event::LocalLoad { .. }
+                | Event::Executed { .. }
+                | Event::Exit { .. }
         ) {
             self.follows.set(observers.iter().any(|observer| observer.follows()));
         }

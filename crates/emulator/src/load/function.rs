@@ -13,7 +13,7 @@ use crate::decode::names::{File, Register, Scope, Symbol};
 use crate::decode::row::Row;
 use crate::execution::effect::{Effect, Execution};
 use crate::instructions::{self, accumulators, allocates, save};
-use crate::kernel::image::{CodeFunction, Formal};
+use crate::kernel::image::{CodeFunction, DecidingPredicates, Formal};
 use crate::kernel::special::Special;
 use crate::lanes::{Operands, one};
 use crate::launch::failure::Failure;
@@ -47,8 +47,8 @@ pub(super) struct DecodedFunction {
     pub(super) instructions: Vec<events::Instruction>,
     /// The instruction of each operation.
     pub(super) of_operation: Vec<u32>,
-    /// Operations that select, and the predicates that they select by.
-    pub(super) selections: Vec<(u32, Slot)>,
+    /// Operations whose result predicates may decide.
+    pub(super) predicates: Vec<(u32, DecidingPredicates)>,
     /// By operation, if the function has a `wgmma` (see [`Kernel`](crate::kernel::image::Kernel)).
     pub(super) register_uses: Vec<Box<[RegisterUse]>>,
     pub(super) function: CodeFunction,
@@ -154,7 +154,7 @@ impl<'m> FunctionDecoder<'_, 'm> {
         let register_uses = uses_beside_multiplies(&self.operations, self.register_uses, self.loaded);
         Ok(DecodedFunction {
             register_uses,
-            selections: self.selections,
+            predicates: self.predicates,
             operations: self.operations,
             instructions: self.instructions,
             of_operation: self.of_operation,

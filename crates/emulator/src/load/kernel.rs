@@ -61,7 +61,7 @@ impl KernelDecoder<'_> {
             dynamic_shared_offset: 0,
             bounds: bounds(root),
             register_uses: Vec::new(),
-            selections: HashMap::new(),
+            predicates: HashMap::new(),
             unsupported: Vec::new(),
         };
         let mut operations = Vec::new();
@@ -131,7 +131,7 @@ fn append(
     } else if !kernel.register_uses.is_empty() {
         kernel.register_uses.resize_with(start as usize + decoded.operations.len(), Box::default);
     }
-    kernel.selections.extend(decoded.selections.iter().map(|(at, predicate)| (start + at, *predicate)));
+    kernel.predicates.extend(decoded.predicates.iter().map(|(at, predicates)| (start + at, *predicates)));
     operations.append(&mut decoded.operations);
     let first = code.instructions.len() as u32;
     code.of_operation.extend(decoded.of_operation.iter().map(|index| first + index));

@@ -26,6 +26,9 @@ pub(super) enum Diagnosis {
     /// An instruction needs more lanes of its warp. That keeps the warp from everything that other
     /// threads wait for.
     Lanes,
+    /// A barrier of the CTA lacks more threads than do not wait at its barriers, and some wait at another one:
+    /// whatever the mbarriers bring, it does not complete.
+    Barriers,
     /// The phase has some of its arrivals.
     Arrivals,
     /// The thread waits for a phase, and has never waited for one before it, which has ended.
@@ -73,13 +76,30 @@ impl Cluster {
         warps.iter().any(|warp| warp.index == arrival.warp && warp.paths.is_empty())
     }
 
+    /// Whether threads of a CTA wait at another of its barriers.
+    fn waits_at_another(&self, rank: usize, barrier: u32) -> bool {
+        let mut paths = self.ctas[rank].warps.iter().flat_map(|warp| &warp.paths);
+        paths.any(|path| matches!(path.wait, Wait::Barrier { id, .. } if id != barrier))
+    }
+
+    /// The threads of a CTA that have not exited and do not wait at one of its barriers.
+    fn threads_not_at_barriers(&self, rank: usize) -> u32 {
+        let paths = self.ctas[rank].warps.iter().flat_map(|warp| &warp.paths);
+        let elsewhere = paths.filter(|path| !matches!(path.wait, Wait::Barrier { .. } | Wait::Again { .. }));
+        elsewhere.map(|path| path.mask.count_ones()).sum()
+    }
+
     /// What is wrong with a wait, as far as the state that it waits for tells.
     pub(super) fn diagnosis(&self, launch: &LaunchContext<'_>, waiting: &Waiting<'_>) -> Diagnosis {
         if matches!(waiting.path.wait, Wait::Together | Wait::Members(_)) {
             return Diagnosis::Lanes;
         }
-        if matches!(waiting.path.wait, Wait::Barrier { .. }) {
-            return Diagnosis::Barrier;
+        if let Wait::Barrier { id, .. } = waiting.path.wait {
+            let block = &self.blocks[waiting.rank];
+            let (count, wanted) = block.barriers[id as usize].progress(&block.alive);
+            let lacks_others = self.waits_at_another(waiting.rank, id)
+                && wanted.saturating_sub(count) > self.threads_not_at_barriers(waiting.rank);
+            return if lacks_others { Diagnosis::Barriers } else { Diagnosis::Barrier };
         }
         let Some((_, barrier, record)) = self.awaited(waiting) else { return Diagnosis::Other };
         let observed = record.observed_by(waiting.rank as u32, waiting.warps[0].index);
@@ -168,6 +188,7 @@ impl Cluster {
             Diagnosis::Surplus
             | Diagnosis::Lanes
             | Diagnosis::Mbarrier
+            | Diagnosis::Barriers
             | Diagnosis::Barrier
             | Diagnosis::Other => return None,
         })
@@ -176,9 +197,15 @@ impl Cluster {
     /// How to correct it.
     pub(super) fn help(&self, diagnosis: Diagnosis, waiting: &Waiting<'_>) -> Option<String> {
         if let Wait::Barrier { id, .. } = waiting.path.wait {
+            let in_turns = match diagnosis {
+                Diagnosis::Barriers => {
+                    "; groups that take turns at two barriers need a first arrival at one of them, and an arrival at the other's when a turn ends"
+                }
+                _ => "",
+            };
             return Some(format!(
                 "let every thread that barrier {id} counts execute it, in the same order; or count only \
-                 the threads that execute it"
+                 the threads that execute it{in_turns}"
             ));
         }
         if diagnosis == Diagnosis::Lanes {
@@ -239,7 +266,7 @@ impl Cluster {
             Diagnosis::Exited => "let the threads that arrive make as many rounds as those that wait: one load for each wait, and one \
                                   release for each load that follows"
                 .to_owned(),
-            Diagnosis::Lanes | Diagnosis::Mbarrier | Diagnosis::Barrier | Diagnosis::Other => "find the threads that should arrive in this phase, and \
+            Diagnosis::Lanes | Diagnosis::Barriers | Diagnosis::Mbarrier | Diagnosis::Barrier | Diagnosis::Other => "find the threads that should arrive in this phase, and \
                                  what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has \
                                  already completed"
                 .to_owned(),

@@ -67,7 +67,7 @@ struct Reported {
     /// How it uses registers that asynchronous work uses, too.
     registers: bool,
     /// Which operand it selects.
-    selections: bool,
+    predicates: bool,
     /// Loads of tensor memory may be in flight to registers that it uses.
     loads: bool,
     /// A turn ends before an ordered instruction.
@@ -99,7 +99,7 @@ impl Step<'_> {
         let reported = Reported {
             instructions: observer.wants_instructions(),
             registers: uses_matter && observer.listens(),
-            selections: observer.follows(),
+            predicates: observer.follows(),
             ordered: !self.execution.launch.ordered.is_empty(),
             loads: uses_matter && self.execution.launch.schedule != Schedule::Eager,
         };
@@ -136,8 +136,8 @@ impl Step<'_> {
             match &operation.kind {
                 Kind::Lanes(lanes) => {
                     if active != 0 {
-                        if OBSERVED && reported.selections {
-                            self.report_selection(pc, active);
+                        if OBSERVED && reported.predicates {
+                            self.report_predicates(pc, active);
                         }
                         lanes.run(self.execution.registers, active);
                     }
@@ -154,8 +154,7 @@ impl Step<'_> {
                         if let Err(failure) = effect.execute(&mut self.execution, active) {
                             return Err(self.located(pc, failure));
                         }
-                        if !reported.instructions && self.execution.block.observer.follows() {
-                            // An observer follows what was loaded from here on.
+                        if self.is_followed_from_here(reported) {
                             self.count(pc + 1);
                             return Ok(self.stop(pc + 1));
                         }
@@ -178,6 +177,10 @@ impl Step<'_> {
                 _ => {
                     self.execution.pc = pc;
                     match self.turn(operation, pc, active).map_err(|failure| self.located(pc, failure))? {
+                        Next::At(next) if next == pc + 1 && self.is_followed_from_here(reported) => {
+                            self.count(next);
+                            return Ok(self.stop(next));
+                        }
                         Next::At(next) => pc = next,
                         Next::Stop(stop) => return Ok(stop),
                     }
@@ -188,6 +191,11 @@ impl Step<'_> {
                 return Ok(self.stop(pc));
             }
         }
+    }
+
+    /// Whether an observer follows what the instruction has loaded, and has not been told of every instruction.
+    fn is_followed_from_here(&self, reported: Reported) -> bool {
+        !reported.instructions && self.execution.block.observer.follows()
     }
 
     /// Whether the loop at `pc` has come back to registers that it had before: no iteration of this
@@ -219,12 +227,15 @@ impl Step<'_> {
     }
 
     #[cold]
-    fn report_selection(&mut self, pc: u32, active: u32) {
-        if let Some(&predicate) = self.execution.launch.kernel.selections.get(&pc) {
+    fn report_predicates(&mut self, pc: u32, active: u32) {
+        if let Some(predicates) = self.execution.launch.kernel.predicates.get(&pc) {
             self.execution.pc = pc;
-            let (actor, first) =
-                (self.execution.actor(active), self.execution.registers.predicate(predicate));
-            self.execution.block.observer.report(Event::Select { actor, first: first & active });
+            let registers = &self.execution.registers;
+            let values = predicates.map(|(slot, negated)| {
+                active & if negated { !registers.predicate(slot) } else { registers.predicate(slot) }
+            });
+            let actor = self.execution.actor(active);
+            self.execution.block.observer.report(Event::Predicates { actor, values });
         }
     }
 

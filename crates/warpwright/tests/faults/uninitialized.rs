@@ -79,7 +79,7 @@ impl Twin {
         // The second warp loads the unwritten half, which is no error in itself.
         let element = tile[thread]; // (1)
         if thread < 64 {
-            output[thread] = element;
+            output[thread] = element; // (2)
         }
     }
 
@@ -93,7 +93,7 @@ impl Twin {
         }
         sync_threads();
         let (element, other) = (tile[thread], input[thread]); // (1)
-        output[thread] = thread.lt(self.number(33, 32)).select(element, other);
+        output[thread] = thread.lt(self.number(33, 32)).select(element, other); // (2)
     }
 
     /// Fills one buffer, and stores the other.

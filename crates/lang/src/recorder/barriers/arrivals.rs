@@ -126,7 +126,8 @@ fn too_many(deeds: &[(&Deed, Option<Arrivals>)], initialized: &Initialized) -> O
             } else {
                 let message = format!(
                     "this is arrival {sum} at an mbarrier that is initialized for {expected}, and nothing waits for the phase in \
-                     between: arrive once, or initialize it for all arrivals of a phase"
+                     between: arrive once, initialize it for all arrivals of a phase, or wait before the second one, as a \
+                     ring's producer does for the release of the slot"
                 );
                 (message, (*first, "a thread arrives here, too".to_owned()))
             };

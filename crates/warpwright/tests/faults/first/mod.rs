@@ -13,8 +13,10 @@ mod gemm;
 mod merged;
 mod norm;
 mod paged;
+mod pingpong;
 mod radix;
 mod split;
+mod staged;
 mod stencil;
 mod threads;
 
@@ -82,6 +84,8 @@ const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
 const MERGED: Subject = Subject { gpu: "h200", run: merged::run };
 const PAGED: Subject = Subject { gpu: "h200", run: paged::run };
 const EIGHTS: Subject = Subject { gpu: "h200", run: eights::run };
+const STAGED: Subject = Subject { gpu: "h200", run: staged::run };
+const PINGPONG: Subject = Subject { gpu: "h200", run: pingpong::run };
 const PRODUCT: Subject = Subject { gpu: "b200", run: blackwell::product };
 
 /// The code of a finding, and words of its text.
@@ -478,6 +482,195 @@ const MISTAKES: &[Mistake] = &[
         "waits for the next stage",
         &[("in-flight", "this wait is for another mbarrier"), ("deadlock", "")],
     ),
+    (STAGED, "one of two parts copied", &[("uninitialized", "which nothing has written")]),
+    (STAGED, "rows without their pitch", &[("uninitialized", "which nothing has written")]),
+    (STAGED, "four of eight elements copied", &[("uninitialized", "which nothing has written")]),
+    (STAGED, "only A loaded", &[("uninitialized", "which nothing has written")]),
+    (STAGED, "rows at a wrong alignment", &[("misaligned", "must be a multiple of 16")]),
+    (STAGED, "tail read past the end", &[("out-of-bounds", "would be element 15360 of `a`")]),
+    (STAGED, "tail off by one", &[("out-of-bounds", "would be element 15360 of `a`")]),
+    (STAGED, "source at a wrong alignment", &[("misaligned", "is element 1 of `a`")]),
+    (STAGED, "one stage too few", &[("out-of-bounds", "past the end of the shared array that it indexes")]),
+    (STAGED, "split past the end", &[("out-of-bounds", "would be element 15360 of `a`")]),
+    (STAGED, "stages of A overlap", &[("in-flight", "or let the copy use another buffer")]),
+    (STAGED, "one stage ahead at the start", &[("in-flight", "or commit a group in every round")]),
+    (STAGED, "one group at the start", &[("in-flight", "`wait_async_copies(1)`")]),
+    (STAGED, "rows past the end leave early", &[("divergence", "lanes 28-31 have exited")]),
+    (STAGED, "barrier before the wait", &[("in-flight", "put a barrier after the wait")]),
+    (STAGED, "no barrier", &[("in-flight", "put a barrier after the wait")]),
+    (STAGED, "no wait", &[("in-flight", "call `wait_async_copies`")]),
+    (STAGED, "barrier of half the block", &[("barrier", "two groups of warps use barrier 1")]),
+    (STAGED, "barrier of three warps", &[(REFUSED, "and 96 of them reach it")]),
+    (STAGED, "waits for one group too few", &[("in-flight", "`wait_async_copies(2)`")]),
+    (STAGED, "barrier of a warp", &[("in-flight", "put a barrier after the wait")]),
+    (
+        STAGED,
+        "one thread waits for its copies",
+        &[("in-flight", "in the issuing thread, then synchronize at a barrier")],
+    ),
+    (STAGED, "copies to the stage that is read", &[("in-flight", "covers the copy before this access")]),
+    (
+        STAGED,
+        "stage not taken modulo",
+        &[("out-of-bounds", "past the end of the shared array that it indexes")],
+    ),
+    (STAGED, "loads past the last step", &[("out-of-bounds", "would be element 15360 of `a`")]),
+    (STAGED, "no commit", &[("in-flight", "or commit a group in every round")]),
+    (
+        STAGED,
+        "commits only what it loads",
+        &[("in-flight", "or commit a group in every round, also an empty one")],
+    ),
+    (STAGED, "reads the next stage", &[("in-flight", "`wait_async_copies(1)`")]),
+    (STAGED, "reads the stage being filled", &[("in-flight", "covers the copy before this access")]),
+    (STAGED, "rows of A past the tile", &[("out-of-bounds", "right past the end of the shared array")]),
+    (STAGED, "half of a warp loads A", &[("deadlock", "the instruction needs the whole warp")]),
+    (STAGED, "ldmatrix at a wrong alignment", &[("misaligned", "must be a multiple of 16")]),
+    (STAGED, "rows of C too long", &[("out-of-bounds", "of `c`, which has 3840 elements")]),
+    (STAGED, "tail stored", &[("out-of-bounds", "would be element 3840 of `c`")]),
+    (STAGED, "stores for atomic operations", &[("race", "update it by one atomic operation")]),
+    (STAGED, "atomic among the block", &[("race", "the scopes of the two do not include both CTAs")]),
+    (STAGED, "C not zeroed", &[("uninitialized", "new memory is not initialized")]),
+    (STAGED, "one split too many", &[("out-of-bounds", "would be element 15360 of `a`")]),
+    (
+        PINGPONG,
+        "boxes of all of B",
+        &[(REFUSED, "expects 32768 bytes here, and the copies that complete on it move 49152")],
+    ),
+    (PINGPONG, "buffers for one group", &[("out-of-bounds", "is outside the CTA's shared memory")]),
+    (
+        PINGPONG,
+        "empty expects one",
+        &[("barrier", "completes two phases while a thread waits for the first")],
+    ),
+    (
+        PINGPONG,
+        "no fence of the initialization",
+        &[("proxy-fence", "may miss the initialization of the mbarrier")],
+    ),
+    (
+        PINGPONG,
+        "block barrier for the cluster's",
+        &[("race", "the initialization of the mbarrier"), ("peer-not-resident", "which has not started")],
+    ),
+    (
+        PINGPONG,
+        "producer parity of the pair",
+        &[("deadlock", "wait for it with the other parity (`parity ^ 1`)")],
+    ),
+    (PINGPONG, "stages not awaited", &[(REFUSED, "as a ring's producer does for the release of the slot")]),
+    (
+        PINGPONG,
+        "bytes of its own half",
+        &[(REFUSED, "expects 24576 bytes here, and the copies that complete on it move 32768")],
+    ),
+    (
+        PINGPONG,
+        "bytes of both CTAs",
+        &[(REFUSED, "those of a multicast count in every CTA that receives it")],
+    ),
+    (PINGPONG, "loads before it expects", &[(REFUSED, "arrive by `arrive_and_expect`")]),
+    (PINGPONG, "halves at one place", &[("in-flight", "that an earlier copy still writes")]),
+    (
+        PINGPONG,
+        "multicast to itself",
+        &[(REFUSED, "those of a multicast count in every CTA that receives it")],
+    ),
+    (PINGPONG, "multicast to three", &[("out-of-bounds", "the mask 0x7, and the cluster has 2 CTAs")]),
+    (
+        PINGPONG,
+        "multicast to the first",
+        &[(
+            REFUSED,
+            "an mbarrier of CTA 1 expects 32768 bytes here, and the copies that complete on it move 16384",
+        )],
+    ),
+    (PINGPONG, "no multicast", &[(REFUSED, "or a copy is missing, or completes elsewhere")]),
+    (
+        PINGPONG,
+        "one barrier for both turns",
+        &[("barrier", "arrives at barrier 2 a second time before it has completed")],
+    ),
+    (
+        PINGPONG,
+        "passes the turn to itself",
+        &[("barrier", "arrives at barrier 2 a second time before it has completed")],
+    ),
+    (
+        PINGPONG,
+        "nobody begins",
+        &[("deadlock", "groups that take turns at two barriers need a first arrival")],
+    ),
+    (
+        PINGPONG,
+        "the second begins",
+        &[("barrier", "arrives at barrier 2 a second time before it has completed")],
+    ),
+    (PINGPONG, "turn not passed", &[("deadlock", "an arrival at the other's when a turn ends")]),
+    (
+        PINGPONG,
+        "turns of one group",
+        &[
+            ("barrier", "was opened for 256 threads, and these lanes arrive expecting 128"),
+            ("barrier", "arrives at barrier 2 a second time"),
+        ],
+    ),
+    (
+        PINGPONG,
+        "no wait for the turn",
+        &[("barrier", "arrives at barrier 2 a second time before it has completed")],
+    ),
+    (
+        PINGPONG,
+        "both groups read all stages",
+        &[
+            ("deadlock", "a wait by parity cannot see that"),
+            ("in-flight", "let each reader arrive there once, after its last read"),
+        ],
+    ),
+    (
+        PINGPONG,
+        "parity of the round",
+        &[
+            ("in-flight", "this wait has returned at once"),
+            ("in-flight", "wait for phase"),
+            ("deadlock", "have not waited for phase 0, which has ended"),
+        ],
+    ),
+    (PINGPONG, "waits for the first stage", &[("in-flight", "this wait is for another mbarrier")]),
+    (
+        PINGPONG,
+        "fill not awaited",
+        &[("in-flight", "wait on the mbarrier before this access (`wait_parity`)")],
+    ),
+    (PINGPONG, "no fence before the products", &[("in-flight", "`fence_multiplications()`")]),
+    (PINGPONG, "products not committed", &[("in-flight", "`commit_multiplications()`")]),
+    (PINGPONG, "one batch in flight", &[("in-flight", "`wait_multiplications(1)`")]),
+    (PINGPONG, "products not awaited", &[("in-flight", "`wait_multiplications")]),
+    (PINGPONG, "stages kept", &[("deadlock", "release the slot")]),
+    (PINGPONG, "released to itself twice", &[("in-flight", "that a wgmma may still read")]),
+    (PINGPONG, "not released to the peer", &[("deadlock", "has 1 of its 2 arrivals")]),
+    (PINGPONG, "stores the other group's buffer", &[("race", "NamedBarrier")]),
+    (PINGPONG, "buffer not awaited", &[("in-flight", "`bulk_wait_read")]),
+    (PINGPONG, "one barrier for both groups", &[("barrier", "two groups of warps use barrier 4")]),
+    (
+        PINGPONG,
+        "barrier of one warp",
+        &[("in-flight", "`NamedBarrier::new(4, 128)`"), ("race", "`NamedBarrier::new(")],
+    ),
+    (PINGPONG, "no barrier after the buffer", &[("in-flight", "put a barrier after the wait")]),
+    (PINGPONG, "no fence before the tensor store", &[("proxy-fence", "`fence_proxy_async()`")]),
+    (PINGPONG, "no barrier before the tensor store", &[("race", "`NamedBarrier::sync`")]),
+    (PINGPONG, "every warp stores", &[("in-flight", "let one thread issue the copy")]),
+    (PINGPONG, "both ranks store one tile", &[("in-flight", "compute coordinates that differ for each CTA")]),
+    (PINGPONG, "stores not committed", &[("in-flight", "`bulk_commit()`")]),
+    (PINGPONG, "stores not awaited", &[("leak", "nothing has waited for")]),
+    (PINGPONG, "the producer leaves the peer", &[(REFUSED, "and 256 of them reach it")]),
+    (
+        PINGPONG,
+        "no cluster barrier at the end of the pair",
+        &[("peer-not-resident", "may have exited when a peer accesses its shared memory")],
+    ),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -529,13 +722,20 @@ fn the_first_finding_names_the_mistake() {
 }
 
 /// Mistakes of which two lines suffer that have no line in common.
-const TWO_FINDINGS: [&str; 7] = [
+const TWO_FINDINGS: [&str; 14] = [
     "both tiles in one place",
+    "loads past the last step",
     "memory of one page for two",
     "no barrier behind the ticket",
+    "one barrier for both turns",
+    "one stage too few",
     "page not awaited",
     "partial sums of all rows at one place",
+    "rows past the end leave early",
+    "stage not taken modulo",
+    "stages of A overlap",
     "ticket of the block's scope",
+    "turns of one group",
     "waits for the page before",
 ];
 
@@ -558,7 +758,10 @@ fn one_mistake_is_one_finding() {
 #[test]
 fn nothing_is_found_where_no_mistake_is() {
     let subjects = [GEMM, REVERSE, HALVING, ASSERTED, RING, DOUBLED, SHARED_GEMM, EXCHANGE, PRODUCT];
-    for subject in subjects.into_iter().chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS]) {
+    for subject in subjects
+        .into_iter()
+        .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG])
+    {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
                 Err(Error::Refused(errors)) => panic!("{errors}"),
