@@ -98,13 +98,13 @@ impl Trace {
                 bail!("the CTAs that are shown have no warp {}: choose others with --warps", warps.start);
             }
             let title = format!("{name} on {emulator}, predicted");
+            let of = match predictions.len() {
+                1 => String::new(),
+                launches => format!(", launch {number} of {launches}"),
+            };
             let subtitle = format!(
-                "{}, launch {number} of {}: cycles {} to {} of {}",
-                prediction.kernel,
-                predictions.len(),
-                cycles.start,
-                cycles.end,
-                prediction.cycles
+                "{}{of}: cycles {} to {} of {}",
+                prediction.kernel, cycles.start, cycles.end, prediction.cycles
             );
             if let Some(path) = &self.svg {
                 write(path, svg::svg(&title, &subtitle, &rows, &cycles))?;
