@@ -204,3 +204,20 @@ fn corrupt_files_take_no_memory_and_end_no_process() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+/// Nobody writes to these pipes, so that a program which opens one waits for ever.
+#[test]
+#[cfg(unix)]
+fn pipes_are_refused_in_the_place_of_files() {
+    for name in ["config.json", "model.safetensors", "tokenizer.json", "model.gguf"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(&pipe).status().expect("it starts").success());
+        for path in [folder.path(), pipe.as_path()] {
+            for refused in [Checkpoint::open(path), Checkpoint::random(path, 1)] {
+                let error = refused.err().expect("a pipe is no file of a checkpoint").to_string();
+                assert!(error.contains("it is a pipe, a socket or a device"), "{error}");
+            }
+        }
+    }
+}

@@ -42,6 +42,7 @@ impl Checkpoint {
     /// A file is missing or not of its format.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
+        expect_regular_files(path)?;
         if path.is_dir() && path.join("config.json").exists() {
             let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
             return Ok(Self::new(config, Map::new(), Tensors::Stored(tensors)));
@@ -59,6 +60,7 @@ impl Checkpoint {
     /// # Errors
     /// `config.json` is missing or no JSON.
     pub fn random(path: impl AsRef<Path>, seed: u64) -> Result<Self> {
+        expect_regular_files(path.as_ref())?;
         let config = read_config(path.as_ref())?;
         Ok(Self::new(config, Map::new(), Tensors::Random(seed)))
     }
@@ -112,6 +114,25 @@ impl Checkpoint {
             Tensors::Random(_) => None,
         };
         stored.into_iter().flat_map(|tensors| tensors.keys().map(String::as_str))
+    }
+}
+
+/// Refuses pipes, sockets and devices, whose reading may never end, in the place of any file of a checkpoint.
+fn expect_regular_files(path: &Path) -> Result<()> {
+    let file = |source| EngineError::File { path: path.to_owned(), source };
+    let files: Vec<std::path::PathBuf> = match path.is_dir() {
+        true => std::fs::read_dir(path).map_err(file)?.flatten().map(|entry| entry.path()).collect(),
+        false => vec![path.to_owned()],
+    };
+    let is_special = |path: &&std::path::PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    };
+    match files.iter().find(is_special) {
+        Some(special) => Err(EngineError::Format {
+            path: special.clone(),
+            reason: "it is a pipe, a socket or a device; a checkpoint has regular files only".to_owned(),
+        }),
+        None => Ok(()),
     }
 }
 
