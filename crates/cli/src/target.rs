@@ -80,6 +80,11 @@ impl DeviceOptions {
         if self.device.is_empty() { "auto" } else { &self.device }
     }
 
+    /// The limit of a launch.
+    pub(crate) fn limit(&self) -> &LimitOption {
+        &self.limit
+    }
+
     /// Opens the device; an emulated one predicts the times of the GPU.
     pub(crate) fn open_timed(&self) -> Result<Device> {
         let device = self.open()?;

@@ -48,15 +48,15 @@ struct WhatIf {
 pub(crate) const SHOWN_LINES: usize = 12;
 
 /// Warp cycles at a line of the source.
-struct Line {
+pub(crate) struct Line {
     file: Option<String>,
     line: u32,
-    text: String,
-    stalls: BTreeMap<Stall, u64>,
+    pub(crate) text: String,
+    pub(crate) stalls: BTreeMap<Stall, u64>,
 }
 
 impl Line {
-    fn cycles(&self) -> u64 {
+    pub(crate) fn cycles(&self) -> u64 {
         self.stalls.values().sum()
     }
 
@@ -72,7 +72,7 @@ impl Line {
 }
 
 /// The lines of a prediction, the most costly first.
-fn lines(prediction: &Prediction, files: &mut SourceFiles) -> Vec<Line> {
+pub(crate) fn lines(prediction: &Prediction, files: &mut SourceFiles) -> Vec<Line> {
     let mut lines: BTreeMap<(Option<String>, u32), Line> = BTreeMap::new();
     for instruction in &prediction.instructions {
         let (file, number) = match &instruction.source {

@@ -104,7 +104,7 @@ fn every_verb_prints_the_fields_of_its_table() {
     std::fs::write(folder.join("right.json"), launch(8)).expect("writable");
     std::fs::write(folder.join("wrong.json"), launch(4)).expect("writable");
     let tables = tables();
-    let cases: [(&str, &str, i32); 27] = [
+    let cases: [(&str, &str, i32); 28] = [
         ("devices", "devices", 0),
         ("kernels", "kernels", 0),
         ("run", "run vector-add --length 10", 0),
@@ -125,6 +125,7 @@ fn every_verb_prints_the_fields_of_its_table() {
         ("check --explain", "check --explain race", 0),
         ("report", "report right.json", 0),
         ("time", "time right.json --what-if hbm=2x", 0),
+        ("ladder --diff", "ladder transpose-ladder --m 64 --n 64 --diff shared padded", 0),
         ("trace", "trace right.json --perfetto trace.json --lanes", 0),
         ("roofline", "roofline right.json", 0),
         ("layout", "layout (2,3):(3,1)", 0),

@@ -4,8 +4,9 @@
 //! are counted on the emulator, in a launch small enough for it. The times of an emulated device are predicted.
 
 mod count;
+mod diff;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use warpwright_harness::{Entry, Ladder as Steps, Measure, Prepared, Resources, Work};
@@ -17,8 +18,10 @@ use crate::interrupt;
 use crate::kernel::{self, KernelChoice};
 use crate::number;
 use crate::output::Output;
+use crate::sources;
 use crate::target::DeviceOptions;
 use count::Counted;
+use diff::Difference;
 
 /// Time the steps from a kernel's first form to its fastest, in a table.
 #[derive(Debug, Args)]
@@ -31,6 +34,9 @@ pub(crate) struct Ladder {
     /// Count only: neither time nor predict.
     #[arg(long, global = true)]
     untimed: bool,
+    /// Compare two steps, on an emulated GPU: predicted time, counters, and the lines whose cycles differ.
+    #[arg(long, global = true, num_args = 2, value_names = ["STEP", "STEP"], conflicts_with = "untimed")]
+    diff: Vec<String>,
     #[command(subcommand)]
     choice: KernelChoice,
 }
@@ -75,6 +81,9 @@ impl Ladder {
         let name = workload.name();
         let ladder = workload.ladder().ok_or_else(|| anyhow!("{name} has no ladder; {}", with_ladders()))?;
         let choice = &self.choice.with_defaults(ladder.defaults)?;
+        if !self.diff.is_empty() {
+            return self.compare(&ladder, choice, output);
+        }
         let device = self.device.open_timed()?;
         let stream = device.stream()?;
         let setting = Setting::of(&device, ladder.baseline);
@@ -119,6 +128,33 @@ impl Ladder {
             as_text(&title, &ladder, &rungs) + &last + &interrupted
         });
         output.json(|| record);
+        Ok(())
+    }
+
+    /// Two steps beside each other.
+    fn compare(&self, ladder: &Steps, choice: &KernelChoice, output: Output) -> Result<()> {
+        let emulator = match self.device.name() {
+            "auto" => ladder.counted_on,
+            name if name.starts_with("emu:") => name,
+            name => bail!(
+                "--diff predicts times, and {name} is a GPU: name an emulated one, such as {}",
+                ladder.counted_on
+            ),
+        };
+        let name = choice.workload.name();
+        let progress = output.progress(&format!("{name} on {emulator}")).announced();
+        let difference =
+            Difference::of(ladder, choice, &self.diff, emulator, self.device.limit(), &mut sources::files())?;
+        drop(progress);
+        let options = choice.workload.flags_without(ladder.option);
+        output.text(|| format!("{name} {options} on {emulator}, predicted\n{}", difference.text()));
+        output.json(|| {
+            let mut record = json!({"status": "ok", "kernel": name, "options": options, "device": emulator});
+            if let (Value::Object(record), Value::Object(more)) = (&mut record, difference.as_json()) {
+                record.extend(more);
+            }
+            record
+        });
         Ok(())
     }
 
