@@ -7,6 +7,7 @@ pub(crate) mod firsts;
 pub(crate) mod group;
 pub(crate) mod guess;
 pub(crate) mod merge;
+mod missing;
 pub(crate) mod misuse;
 pub(crate) mod order;
 pub(crate) mod overlap;

@@ -3,6 +3,8 @@
 mod alignment;
 mod array;
 mod barrier;
+mod context;
+mod end;
 mod exchange;
 pub(crate) mod loads;
 mod mbarrier;
@@ -13,3 +15,5 @@ mod registers;
 mod synchronization;
 mod tensor_memory;
 mod undefined;
+mod unwritten;
+mod verdict;
