@@ -175,7 +175,7 @@ impl Difference {
         }
         let all = |side: usize| self.stalls.iter().map(|one| one.values[side]).sum::<u64>().max(1) as f64;
         let totals = [all(0), all(1)];
-        text.push(format!("\n{:<34} {:>16} {:>16}", "warp cycles by reason, millions", "", ""));
+        text.push("\nwarp cycles by reason, millions".to_owned());
         for Cycles { name, values: [before, after] } in &self.stalls {
             if (*before).max(*after) as f64 >= 0.01 * totals[0].max(totals[1]) {
                 let [before, after] = [before, after].map(|&cycles| cycles as f64 / 1e6);

@@ -142,7 +142,7 @@ impl Trace {
             if perfetto.is_some() {
                 text += "; ui.perfetto.dev opens the trace";
             }
-            text + "\n" + &steps.1
+            (text + "\n" + &steps.1).trim_end().to_owned()
         });
         Ok(())
     }

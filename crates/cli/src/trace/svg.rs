@@ -68,11 +68,9 @@ pub(super) fn svg(title: &str, subtitle: &str, rows: &[Row], cycles: &Range<u64>
 /// Cycles along the bottom, at round numbers.
 fn axis(body: &mut String, cycles: &Range<u64>, y: f64) {
     let length = cycles.end - cycles.start;
-    let mut step = 10u64.pow((length.max(10) as f64).log10() as u32) / 5;
-    if length / step.max(1) < 5 {
-        step /= 2;
-    }
-    let step = step.max(1);
+    // At most twelve numbers: 1, 2 or 5 times a power of ten apart.
+    let step = (0..20).flat_map(|power| [1, 2, 5].map(|times| times * 10u64.saturating_pow(power)));
+    let step = step.into_iter().find(|step| length / step <= 12).unwrap_or(length);
     let mut cycle = cycles.start.next_multiple_of(step);
     while cycle <= cycles.end {
         let x = LEFT + (cycle - cycles.start) as f64 * WIDTH as f64 / length as f64;

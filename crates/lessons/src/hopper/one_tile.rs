@@ -68,6 +68,7 @@ impl<C: GemmOutput> OneTile<C> {
         let b_operand = mma.b_operand(b_tile.tensor()).slice((All, All, 0));
         let mut accumulators: Fragment<f32> = mma.thread(thread).c_fragment((tile_m, tile_n));
         accumulators.clear();
+        // ANCHOR: loop
         for k_block in 0..(k + (DEPTH - 1)) / DEPTH {
             if thread == 0 {
                 full.arrive_and_expect(a_tile.bytes() + b_tile.bytes());
@@ -81,6 +82,7 @@ impl<C: GemmOutput> OneTile<C> {
             // The next load must not overwrite what another warp's `wgmma` still reads.
             sync_threads();
         }
+        // ANCHOR_END: loop
         store_elements(c, (m, n), &accumulators, tile_n, thread, (row, column));
     }
 }

@@ -68,6 +68,7 @@ impl<C: GemmOutput> Queue<C> {
         let mut stage = constant(0u32);
         if thread_idx().x < 128 {
             if thread_idx().x == 0 {
+                // ANCHOR: producer
                 for k_block in 0..k_blocks {
                     let (full, empty) = (full.at(stage), empty.at(stage));
                     empty.wait(empty.arrive());
@@ -76,6 +77,7 @@ impl<C: GemmOutput> Queue<C> {
                     tma::load(*b, [k_block * DEPTH, column], b_tiles.at(stage), full);
                     stage = (stage + 1) % STAGES;
                 }
+                // ANCHOR_END: producer
             }
         } else {
             let thread = thread_idx().x - 128;
@@ -88,6 +90,7 @@ impl<C: GemmOutput> Queue<C> {
             for empty in empty.iter() {
                 empty.arrive();
             }
+            // ANCHOR: consumer
             for _ in 0..k_blocks {
                 let full = full.at(stage);
                 full.wait(full.arrive());
@@ -103,6 +106,7 @@ impl<C: GemmOutput> Queue<C> {
                 empty.at(stage).arrive();
                 stage = (stage + 1) % STAGES;
             }
+            // ANCHOR_END: consumer
             store_elements(c, (m, n), &accumulators, tile_n, thread, (row, column));
         }
     }
