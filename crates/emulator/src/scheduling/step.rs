@@ -193,7 +193,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whether an observer follows what the instruction has loaded, and has not been told of every instruction.
+    /// Whether an observer follows what the instruction has loaded, and does not get the events of every instruction.
     fn is_followed_from_here(&self, reported: Reported) -> bool {
         !reported.instructions && self.execution.block.observer.follows()
     }
