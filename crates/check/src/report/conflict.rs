@@ -222,6 +222,27 @@ impl Release {
 }
 
 impl Conflict {
+    /// Of two accesses to these bytes, an address and a length; of one access, both are it.
+    pub(crate) fn new(
+        kind: FindingKind,
+        space: MemorySpace,
+        (address, length): (u64, u64),
+        [later, earlier]: [Party; 2],
+    ) -> Self {
+        Self {
+            kind,
+            space,
+            address,
+            length,
+            later,
+            earlier,
+            progress: None,
+            phases: None,
+            release: None,
+            tile: None,
+        }
+    }
+
     /// Conflicts with the same key are reported once.
     pub(crate) fn key(&self) -> (FindingKind, u32, u32, Option<TileOperand>) {
         (self.kind, self.later.pc, self.earlier.pc, self.tile.map(|tile| tile.part.operand))

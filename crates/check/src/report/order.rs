@@ -81,7 +81,7 @@ struct Cause<'f> {
     mbarriers: BTreeSet<Line<'f>>,
     arrays: BTreeSet<Line<'f>>,
     gaps: Vec<Gap>,
-    /// Which lanes of which warp are missing.
+    /// The lanes that are missing, with their warp.
     divergent: BTreeSet<&'f str>,
 }
 

@@ -34,18 +34,8 @@ impl Checker {
                         strength: Strength::Weak,
                         proxy: Some(Proxy::Async),
                     };
-                    self.launch.report(Conflict {
-                        kind: FindingKind::Leak,
-                        space: MemorySpace::Shared,
-                        address: 0,
-                        length: 0,
-                        later: worker,
-                        earlier: worker,
-                        progress: Some(progress),
-                        phases: None,
-                        release: None,
-                        tile: None,
-                    });
+                    let leak = Conflict::new(FindingKind::Leak, MemorySpace::Shared, (0, 0), [worker; 2]);
+                    self.launch.report(Conflict { progress: Some(progress), ..leak });
                 }
             }
         }

@@ -157,18 +157,9 @@ impl Checker {
             strength: Strength::Weak,
             proxy: None,
         };
-        self.launch.report(Conflict {
-            kind: FindingKind::Race,
-            space: MemorySpace::Shared,
-            address: address.shared(),
-            length: 8,
-            later: party(user, AccessKind::Atomic),
-            earlier: party(init, AccessKind::Object),
-            progress: None,
-            tile: None,
-            phases: None,
-            release: None,
-        });
+        let parties = [party(user, AccessKind::Atomic), party(init, AccessKind::Object)];
+        let bytes = (address.shared(), 8);
+        self.launch.report(Conflict::new(FindingKind::Race, MemorySpace::Shared, bytes, parties));
     }
 
     /// Bytes are expected (positive) or delivered (negative).

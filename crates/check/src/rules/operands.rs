@@ -92,18 +92,9 @@ impl Checker {
                 proxy: Some(proxy),
             };
             let (address, tile_found) = found;
-            self.launch.report(Conflict {
-                kind: FindingKind::Uninitialized,
-                space: tile[0].space,
-                address,
-                length: tile_found.unwritten,
-                later: reader,
-                earlier: reader,
-                progress: None,
-                phases: None,
-                release: None,
-                tile: Some(tile_found),
-            });
+            let (kind, bytes) = (FindingKind::Uninitialized, (address, tile_found.unwritten));
+            let conflict = Conflict::new(kind, tile[0].space, bytes, [reader; 2]);
+            self.launch.report(Conflict { tile: Some(tile_found), ..conflict });
         }
     }
 

@@ -88,23 +88,13 @@ impl Checker {
         });
         let Some(differing) = differing else { return };
         let cta = self.ctas[actor.rank as usize].linear;
-        let [later, earlier] = differing.map(|lane| {
+        let stores = differing.map(|lane| {
             let access =
                 Access { lanes: 1 << lane, bytes: u16::MAX, ..self.own_access(actor, AccessKind::Write) };
             Party::of(&access, u16::MAX, actor.warp, cta, None)
         });
-        self.launch.report(Conflict {
-            kind: FindingKind::Race,
-            space,
-            address: addresses[differing[0]],
-            length: size,
-            later,
-            earlier,
-            progress: None,
-            phases: None,
-            release: None,
-            tile: None,
-        });
+        let bytes = (addresses[differing[0]], size);
+        self.launch.report(Conflict::new(FindingKind::Race, space, bytes, stores));
     }
 
     /// An access by the warp itself, as part of the instruction that is being checked.
@@ -241,20 +231,11 @@ impl Checker {
             let unread = granule.record(access, written, knows, |earlier, seen| {
                 let (verdict, kind) = accessor.judge(earlier, &access, seen);
                 if verdict == Verdict::Wrong {
-                    let (address, length) = first_common(part.granule, earlier.bytes & access.bytes);
                     let common = earlier.bytes & access.bytes;
-                    let conflict = Conflict {
-                        kind,
-                        space,
-                        address,
-                        length,
-                        later: Party::of(&access, common, actor.warp, accessor.cta, completion),
-                        earlier: Party::of(earlier, common, actor.warp, accessor.cta, None),
-                        progress: None,
-                        phases: None,
-                        release: None,
-                        tile: None,
-                    };
+                    let later = Party::of(&access, common, actor.warp, accessor.cta, completion);
+                    let earlier_party = Party::of(earlier, common, actor.warp, accessor.cta, None);
+                    let bytes = first_common(part.granule, common);
+                    let conflict = Conflict::new(kind, space, bytes, [later, earlier_party]);
                     if let Some(conflict) = launch.guesses.hold(conflict) {
                         times.push(earlier.time);
                         conflicts.push(conflict);

@@ -23,18 +23,9 @@ impl Checker {
         let cta = self.ctas[actor.rank as usize].linear;
         let whole = Access { lanes: actor.lanes, bytes: u16::MAX, spread: 0, ..access };
         let copy = Party::of(&whole, u16::MAX, actor.warp, cta, Some(completion));
-        self.launch.report(Conflict {
-            kind: FindingKind::Uninitialized,
-            space: first.space,
-            address,
-            length: ranges.iter().map(|range| range.bytes).sum(),
-            later: copy,
-            earlier: copy,
-            progress: None,
-            phases: None,
-            release: None,
-            tile: None,
-        });
+        let length = ranges.iter().map(|range| range.bytes).sum();
+        let bytes = (address, length);
+        self.launch.report(Conflict::new(FindingKind::Uninitialized, first.space, bytes, [copy; 2]));
     }
 
     /// Reports reads of unwritten bytes.
@@ -55,18 +46,8 @@ impl Checker {
             }
             let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
             let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
-            self.launch.report(Conflict {
-                kind: FindingKind::Uninitialized,
-                space,
-                address,
-                length,
-                later: reader,
-                earlier: reader,
-                progress: None,
-                phases: None,
-                release: None,
-                tile: None,
-            });
+            let bytes = (address, length);
+            self.launch.report(Conflict::new(FindingKind::Uninitialized, space, bytes, [reader; 2]));
         }
     }
 
@@ -90,17 +71,7 @@ impl Checker {
             strength: Strength::Weak,
             proxy: None,
         };
-        self.launch.report(Conflict {
-            kind: FindingKind::Uninitialized,
-            space: MemorySpace::Local,
-            address: addresses[unwritten.trailing_zeros() as usize],
-            length: size,
-            later: reader,
-            earlier: reader,
-            progress: None,
-            phases: None,
-            release: None,
-            tile: None,
-        });
+        let bytes = (addresses[unwritten.trailing_zeros() as usize], size);
+        self.launch.report(Conflict::new(FindingKind::Uninitialized, MemorySpace::Local, bytes, [reader; 2]));
     }
 }

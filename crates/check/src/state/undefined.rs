@@ -66,7 +66,7 @@ pub(crate) struct Noted {
     predicates: Vec<(u32, [u32; 2])>,
     /// Loads of unwritten shared and local memory, and their lanes.
     unwritten_loads: Vec<(u32, u32)>,
-    /// Loads of matrices of which rows are unwritten.
+    /// Loads of matrices with unwritten rows.
     unwritten_rows: Vec<(u32, UnwrittenRows)>,
 }
 

@@ -8,7 +8,7 @@ use crate::state::undefined_matrix::UnwrittenRows;
 pub(crate) struct Unwritten {
     /// Ranges, by address and length, and the lanes that read them.
     found: Vec<(u64, u64, u32)>,
-    /// The same of a tile: the lanes that give the address of 16 bytes, and those of them that are unwritten.
+    /// The unwritten rows of a tile: the lanes that give the address of 16 bytes, and the unwritten bytes among these.
     rows: UnwrittenRows,
     /// Whether any of the bytes were written.
     any_written: bool,
@@ -80,8 +80,7 @@ impl Unwritten {
         std::mem::take(&mut self.rows)
     }
 
-    /// The lowest unwritten address, and all lanes concerned; of a tile of which any part is written only if
-    /// `parts` matter.
+    /// The lowest unwritten address, and all lanes concerned. A tile with a written part has one only if `parts` matter.
     pub(crate) fn take(&mut self, parts: bool) -> Option<(u64, u64, u32)> {
         if self.of_tile && self.any_written && !parts {
             return None;
