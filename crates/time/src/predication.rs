@@ -12,6 +12,8 @@ const LONGEST: u32 = 16;
 pub(crate) struct Predication {
     /// The branch and its target, sorted.
     branches: Vec<(u32, u32)>,
+    /// The operations after a branch and at its target, sorted.
+    joins: Vec<u32>,
 }
 
 impl Predication {
@@ -34,7 +36,9 @@ impl Predication {
         let mut branches: Vec<_> =
             code.branches.iter().map(|branch| (branch.operation, branch.target)).filter(is_short).collect();
         branches.sort_unstable();
-        Self { branches }
+        let mut joins: Vec<_> = branches.iter().flat_map(|&(branch, target)| [branch + 1, target]).collect();
+        joins.sort_unstable();
+        Self { branches, joins }
     }
 
     pub(crate) fn branches(&self) -> &[(u32, u32)] {
@@ -44,11 +48,10 @@ impl Predication {
     /// Whether operations up to `end` and those from `from` on are issued in one sequence, which a branch or its target was
     /// between.
     pub(crate) fn continues(&self, end: u32, from: u32) -> bool {
-        let is_end = |&(branch, target): &(u32, u32)| match () {
-            () if branch + 1 == end => from == end || from == target,
-            () => target == end && from == end,
-        };
-        self.branches.iter().any(is_end)
+        match from == end {
+            true => self.joins.binary_search(&end).is_ok(),
+            false => self.branches.binary_search(&(end.wrapping_sub(1), from)).is_ok(),
+        }
     }
 
     /// Whether it is one of the branches.

@@ -125,7 +125,7 @@ impl LaunchTiming {
             ctas_per_sm: self.ctas_per_sm(),
             shared_bytes: launch.shared_bytes.into(),
         };
-        let program = Program::new(&launch.code, self.gpu.arch);
+        let program = Program::new(&launch.code, self.recorder.predication(), self.gpu.arch);
         let clock = f64::from(self.gpu.arch.boost_mhz) * 1e6;
         simulate(&program, &self.gpu, clock, source, shape, self.traced_ctas)
     }

@@ -84,7 +84,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(code: &Code, arch: &Arch) -> Self {
+    pub(crate) fn new(code: &Code, predication: &Predication, arch: &Arch) -> Self {
         let mut program = Self {
             operations: Vec::with_capacity(code.of_operation.len()),
             registers: Vec::new(),
@@ -104,11 +104,10 @@ impl Program {
             program.operations.push(operation);
         }
         merge(code, &mut program.operations);
-        let predication = Predication::of(code);
         for &(branch, target) in predication.branches() {
             program.predicate(code, branch, target);
         }
-        program.schedule = Schedule::new(&program, &predication, code, arch);
+        program.schedule = Schedule::new(&program, predication, code, arch);
         let whole = (0, program.operations.len() as u32);
         let mut instructions = 0;
         for position in 0..whole.1 {

@@ -56,6 +56,11 @@ impl LaunchRecorder {
         &self.0.launch
     }
 
+    /// The branches of the kernel that are predicates.
+    pub(crate) fn predication(&self) -> &Predication {
+        &self.0.predication
+    }
+
     /// Whether the simulation schedules the launch.
     pub(crate) fn is_scheduled(&self) -> bool {
         self.0.is_scheduled
