@@ -21,6 +21,7 @@ mod kernels;
 mod ladder;
 mod layout;
 mod manual;
+mod markup;
 mod npy;
 mod number;
 mod occupancy;

@@ -4,7 +4,7 @@ use anyhow::{Context, Error, Result};
 use serde_json::{Value, json};
 use warpwright_count::Counts;
 use warpwright_harness::{Ladder, Resources, Work};
-use warpwright_runtime::{Device, LaunchRecord};
+use warpwright_runtime::{Counters, Device, LaunchRecord};
 
 use crate::kernel::{self, KernelChoice};
 
@@ -28,8 +28,7 @@ impl Counted {
         // Launches of the preparation are not part of the step.
         emulator.take_counters();
         let launches = kernel::launches(prepared.as_mut(), &emulator.stream()?)?;
-        let mut counts = Counts::default();
-        emulator.take_counters().iter().for_each(|launch| counts += launch.total().counts);
+        let counts = total(&emulator.take_counters());
         kernel::verify(prepared.as_mut())?;
         Ok(Self { counts, work: small.workload.work(), resources: resources(&launches)? })
     }
@@ -49,6 +48,13 @@ impl Counted {
             "bank_conflicts": shared.conflicts(),
         })
     }
+}
+
+/// What launches did together.
+pub(super) fn total(launches: &[Counters]) -> Counts {
+    let mut counts = Counts::default();
+    launches.iter().for_each(|launch| counts += launch.total().counts);
+    counts
 }
 
 /// The resources of the first of the launches that has the most threads: the main kernel of a step.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use warpwright_count::Counts;
 use warpwright_harness::Ladder as Steps;
 use warpwright_runtime::{Device, SourceFiles, Stall};
 
@@ -15,8 +14,7 @@ use crate::suggestion::did_you_mean;
 use crate::target::LimitOption;
 use crate::time;
 
-/// Lines that are shown.
-const SHOWN_LINES: usize = 12;
+use super::count::total;
 
 /// A figure of both steps.
 struct Figure {
@@ -57,8 +55,7 @@ impl Side {
         let device = Device::named(emulator)?.counted()?.timed()?;
         let observed =
             Subject::Kernel(choice).observe(device, limit).with_context(|| format!("{choice:?}"))?;
-        let mut counts = Counts::default();
-        observed.counters.iter().for_each(|launch| counts += launch.total().counts);
+        let counts = total(&observed.counters);
         let predictions = &observed.predictions;
         let longest =
             predictions.iter().max_by_key(|one| one.cycles).context("the step launches no kernel")?;
@@ -173,17 +170,17 @@ impl Difference {
                 change(*before, *after)
             ));
         }
-        let all = |side: usize| self.stalls.iter().map(|one| one.values[side]).sum::<u64>().max(1) as f64;
-        let totals = [all(0), all(1)];
+        let total = |side: usize| self.stalls.iter().map(|one| one.values[side]).sum::<u64>();
+        let most = total(0).max(total(1)).max(1);
         text.push("\nwarp cycles by reason, millions".to_owned());
         for Cycles { name, values: [before, after] } in &self.stalls {
-            if (*before).max(*after) as f64 >= 0.01 * totals[0].max(totals[1]) {
+            if 100 * before.max(after) >= most {
                 let [before, after] = [before, after].map(|&cycles| cycles as f64 / 1e6);
                 text.push(format!("  {name:<32} {before:>16.2} {after:>16.2}{}", change(before, after)));
             }
         }
         text.push("\nlines whose warp cycles differ most, millions".to_owned());
-        for Cycles { name, values } in self.lines.iter().take(SHOWN_LINES) {
+        for Cycles { name, values } in self.lines.iter().take(time::SHOWN_LINES) {
             let cells = values.map(|cycles| match cycles {
                 0 => "-".to_owned(),
                 cycles => format!("{:.2}", cycles as f64 / 1e6),

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use warpwright_arch::Arch;
 use warpwright_runtime::{LineCounts, SourceFiles};
 
+use crate::markup::escaped;
+
 use super::cost::Cost;
 use super::table::{COLUMNS, cells, extents, totals};
 use super::{KernelReport, advice, occupancy_sentence};
@@ -28,10 +30,6 @@ td.number { color: var(--faint); } tr.gap td { color: var(--faint); border-top: 
 tr.hot { background: color-mix(in srgb, var(--heat) var(--part), transparent); }
 .scroll { overflow-x: auto; } li { margin: .2em 0; }
 ";
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The page of a report. It needs nothing else: no script, no font, no network.
 pub(super) fn page(title: &str, kernels: &[KernelReport], arch: &Arch, files: &mut SourceFiles) -> String {

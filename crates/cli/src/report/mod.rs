@@ -143,8 +143,7 @@ impl Report {
         let mut files = sources::files();
         let title = format!("{name} on {emulator}");
         if let Some(file) = &self.html {
-            crate::file::write(file, html::page(&title, &kernels, arch, &mut files))
-                .with_context(|| format!("{} cannot be written", file.display()))?;
+            crate::file::write(file, html::page(&title, &kernels, arch, &mut files))?;
         }
         drop(progress);
         output.json(|| as_json(&name, &emulator, &kernels, arch));

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use warpwright_arch::{Bound, Roof};
 
+use crate::markup::escaped;
+
 use super::{Place, Time, is_memory, is_of, shown, shown_time};
 
 const LEFT: f64 = 70.0;
@@ -30,10 +32,6 @@ fn x_of(intensity: f64) -> f64 {
 fn y_of(per_second: f64) -> f64 {
     let power = per_second.max(1e-30).log10().clamp(Y.0, Y.1);
     TOP + HEIGHT * (Y.1 - power) / (Y.1 - Y.0)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The picture as an SVG document that reads well on light and dark ground.

@@ -81,11 +81,8 @@ impl Trace {
         let emulator = subject::emulator(self.device.as_deref(), self.launch.as_deref())?;
         let device = Device::named(&emulator)?.traced(self.ctas)?;
         let predictions = subject.observe(device, &self.limit).with_context(|| name.clone())?.predictions;
-        let write = |path: &PathBuf, text: String| {
-            crate::file::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-        };
         if let Some(path) = &perfetto {
-            write(path, perfetto::trace(&predictions).to_string())?;
+            crate::file::write(path, perfetto::trace(&predictions).to_string())?;
         }
         let mut steps = (Vec::new(), String::new());
         if self.svg.is_some() || self.html.is_some() || self.lanes {
@@ -107,10 +104,10 @@ impl Trace {
                 prediction.kernel, cycles.start, cycles.end, prediction.cycles
             );
             if let Some(path) = &self.svg {
-                write(path, svg::svg(&title, &subtitle, &rows, &cycles))?;
+                crate::file::write(path, svg::svg(&title, &subtitle, &rows, &cycles))?;
             }
             if let Some(path) = &self.html {
-                write(path, page::page(&title, &subtitle, prediction, &rows, &cycles))?;
+                crate::file::write(path, page::page(&title, &subtitle, prediction, &rows, &cycles))?;
             }
             if self.lanes {
                 let text = lanes::text(prediction, &cycles, warps, &mut sources::files());

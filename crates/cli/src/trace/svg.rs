@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use crate::markup::escaped;
+
 use super::chart::{KINDS, Row, columns, legend};
 
 /// The rows begin here; their names are at the left of it.
@@ -12,10 +14,6 @@ const ROW: f64 = 15.0;
 /// Between the rows of two CTAs or SMs, for its name.
 const GROUP: f64 = 22.0;
 const TOP: f64 = 58.0;
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
 
 /// A picture that reads well on light and dark ground.
 pub(super) fn svg(title: &str, subtitle: &str, rows: &[Row], cycles: &Range<u64>) -> String {
