@@ -66,7 +66,7 @@ struct Reported {
     instructions: bool,
     /// How it uses registers that asynchronous work uses, too.
     registers: bool,
-    /// Which operand it selects.
+    /// The predicates that decide its result.
     predicates: bool,
     /// Loads of tensor memory may be in flight to registers that it uses.
     loads: bool,

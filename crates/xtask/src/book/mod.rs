@@ -23,7 +23,7 @@ pub(crate) struct Book {
     /// Write outputs and pictures that differ into the pages, instead of failing.
     #[arg(long)]
     bless: bool,
-    /// Build the HTML with `mdbook` into target/book/html afterwards.
+    /// Build the HTML with `mdbook` into target/book/site/book afterwards.
     #[arg(long)]
     html: bool,
     /// Only the pages whose path contains this text; links and the inventory are left out.
