@@ -301,6 +301,11 @@ impl Arch {
     pub fn tensor_peak(&self, per_sm_clock: u32) -> f64 {
         2.0 * f64::from(per_sm_clock) * f64::from(self.sm_count) * f64::from(self.tensor_mhz) * 1e6
     }
+
+    /// The peak of the CUDA cores for multiply-adds of an SM in a clock, in operations per second.
+    pub fn core_peak(&self, per_sm_clock: u32) -> f64 {
+        2.0 * f64::from(per_sm_clock) * f64::from(self.sm_count) * f64::from(self.boost_mhz) * 1e6
+    }
 }
 
 #[cfg(test)]

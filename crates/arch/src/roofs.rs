@@ -148,14 +148,11 @@ impl Arch {
 
     /// The figure of the data sheet.
     fn stated(&self, bound: Bound) -> f64 {
-        let cores = |per_clock: u32| {
-            2.0 * f64::from(per_clock) * f64::from(self.sm_count) * f64::from(self.boost_mhz) * 1e6
-        };
         match bound {
             Bound::DeviceMemory | Bound::DeviceMemoryReads => self.bytes_per_second,
-            Bound::F32 => cores(self.f32_per_sm_clock),
-            Bound::F16 => cores(self.f16_per_sm_clock()),
-            Bound::F64 => cores(self.f64_per_sm_clock),
+            Bound::F32 => self.core_peak(self.f32_per_sm_clock),
+            Bound::F16 => self.core_peak(self.f16_per_sm_clock()),
+            Bound::F64 => self.core_peak(self.f64_per_sm_clock),
             Bound::TensorF64 => self.tensor_peak(self.tensor.f64),
             Bound::TensorTf32 => self.tensor_peak(self.tensor.tf32),
             Bound::TensorBf16 | Bound::TensorF16 => self.tensor_peak(self.tensor.f16),

@@ -34,9 +34,10 @@ const TABLE_BITS: usize = 3;
 impl Gates {
     pub(crate) fn run(&self, output: Output) -> Result<()> {
         let Some(name) = &self.name else {
-            output.json(
-                || json!({"status": "ok", "circuits": CIRCUITS.iter().map(as_json).collect::<Vec<_>>(), "outputs": {}}),
-            );
+            output.json(|| {
+                let circuits = CIRCUITS.iter().map(|circuit| as_json(circuit, &circuit.netlist()));
+                json!({"status": "ok", "circuits": circuits.collect::<Vec<_>>(), "outputs": {}})
+            });
             output.text(list);
             return Ok(());
         };
@@ -57,7 +58,7 @@ impl Gates {
             let outputs = result.iter().flatten();
             let outputs = outputs.map(|(name, bits, _)| (name.clone(), json!(format!("{bits:#x}"))));
             let outputs = outputs.collect::<serde_json::Map<_, _>>();
-            json!({"status": "ok", "circuits": [as_json(circuit)], "outputs": outputs})
+            json!({"status": "ok", "circuits": [as_json(circuit, &netlist)], "outputs": outputs})
         });
         output.text(|| {
             let mut lines = vec![described(circuit, &netlist)];
@@ -73,8 +74,8 @@ impl Gates {
     }
 }
 
-fn as_json(circuit: &Circuit) -> Value {
-    let counts = circuit.netlist().counts();
+fn as_json(circuit: &Circuit, netlist: &Netlist) -> Value {
+    let counts = netlist.counts();
     json!({
         "name": circuit.name,
         "summary": circuit.summary,

@@ -68,7 +68,7 @@ fn rates(arch: &Arch) -> Vec<(&'static str, u32, bool)> {
 fn per_second(arch: &Arch, rate: u32, is_tensor: bool) -> f64 {
     match is_tensor {
         true => arch.tensor_peak(rate),
-        false => 2.0 * f64::from(rate) * f64::from(arch.sm_count) * f64::from(arch.boost_mhz) * 1e6,
+        false => arch.core_peak(rate),
     }
 }
 
