@@ -1,8 +1,8 @@
 //! Calls against what they call.
 
-use super::names::Meaning;
+use super::declaration::{bytes, is_open};
+use super::names::{Meaning, Names};
 use super::operand::{Class, class};
-use super::statement::Names;
 use crate::syntax::{Instruction, Number, Operand, StateSpace, Statement, Type, Variable};
 
 /// The results and parameters of a function.
@@ -145,17 +145,6 @@ fn literal_passes(number: Number, formal: &Variable) -> bool {
         Class::Predicate => false,
         Class::Bits | Class::HalfPair => true,
     }
-}
-
-/// Whether it is an array without an extent.
-pub(super) fn is_open(variable: &Variable) -> bool {
-    variable.dimensions.first().is_some_and(Option::is_none)
-}
-
-/// Its size.
-pub(super) fn bytes(variable: &Variable) -> u64 {
-    let elements: u64 = variable.dimensions.iter().map(|extent| extent.unwrap_or(1)).product();
-    elements * u64::from(variable.ty.bytes() * variable.vector)
 }
 
 fn alignment(variable: &Variable) -> u32 {

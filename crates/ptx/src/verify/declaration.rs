@@ -2,7 +2,6 @@
 
 use warpwright_arch::{Features, Target};
 
-use super::call::{bytes, is_open};
 use super::initial::{Meanings, initial_values, is_opaque};
 use super::names::{Meaning, Scope};
 use crate::syntax::{Function, Linkage, Module, StateSpace, Type, Variable};
@@ -114,6 +113,17 @@ pub(super) fn variable(variable: &Variable, meaning: Meanings<'_, '_>) -> Result
         None => Ok(()),
         Some(values) => initial_values(variable, values, meaning),
     }
+}
+
+/// Whether it is an array without an extent.
+pub(super) fn is_open(variable: &Variable) -> bool {
+    variable.dimensions.first().is_some_and(Option::is_none)
+}
+
+/// Its size.
+pub(super) fn bytes(variable: &Variable) -> u64 {
+    let elements: u64 = variable.dimensions.iter().map(|extent| extent.unwrap_or(1)).product();
+    elements * u64::from(variable.ty.bytes() * variable.vector)
 }
 
 /// Bytes of the .const variables of a module, at most.

@@ -1,13 +1,11 @@
 //! One instruction against the rows of the instruction table.
 
-use std::rc::Rc;
+use std::collections::HashMap;
 
 use warpwright_arch::instructions::{self, Form, Signature};
-use warpwright_arch::{SpecialRegister, Target};
 
-use super::names::Meaning;
+use super::names::{Meaning, Names};
 use super::operand::{Class, Place, class};
-use super::statement::Names;
 use super::value;
 use crate::syntax::{Address, AddressBase, Instruction, Operand, StateSpace, Type};
 
@@ -26,12 +24,19 @@ pub(super) enum Spelling {
     Unknown,
     /// The module's version or target does not have it.
     Unavailable(String),
-    Available(Rc<[Signature]>),
+    Available(Vec<Signature>),
 }
+
+/// The names of instructions met so far.
+pub(super) type Spellings<'m> = HashMap<&'m str, Spelling>;
 
 impl<'m> Names<'_, 'm> {
     /// Checks an instruction.
-    pub(super) fn instruction(&mut self, i: &'m Instruction) -> Result<(), String> {
+    pub(super) fn instruction(
+        &self,
+        i: &'m Instruction,
+        spellings: &mut Spellings<'m>,
+    ) -> Result<(), String> {
         if let Some(guard) = &i.guard {
             self.predicate(&guard.predicate)?;
             self.unguarded(i)?;
@@ -53,15 +58,11 @@ impl<'m> Names<'_, 'm> {
         }
         self.declared(&i.operands)?;
         let opcode = i.opcode.as_str();
-        if !self.spellings.contains_key(opcode) {
-            let spelling = self.spelling(opcode);
-            self.spellings.insert(opcode, spelling);
-        }
-        match &self.spellings[opcode] {
+        match spellings.entry(opcode).or_insert_with(|| self.spelling(opcode)) {
             Spelling::Unknown => self.unknown_spelling(i),
             Spelling::Unavailable(message) => Err(message.clone()),
             Spelling::Available(signatures) => {
-                self.operands(i, &Rc::clone(signatures))?;
+                self.operands(i, signatures)?;
                 value::check(i)
             }
         }
@@ -76,7 +77,7 @@ impl<'m> Names<'_, 'm> {
             self.target.is_none_or(|target| availability.includes(self.version, target))
         };
         let message = self.unavailable(opcode, first);
-        let available: Rc<[Signature]> = forms
+        let available: Vec<Signature> = forms
             .into_iter()
             .filter(|(form, _)| is_available(form))
             .map(|(_, signature)| signature)
@@ -202,39 +203,6 @@ impl<'m> Names<'_, 'm> {
         }
     }
 
-    /// Refuses operands that name nothing.
-    pub(super) fn declared(&self, operands: &[Operand]) -> Result<(), String> {
-        operands.iter().try_for_each(|operand| match operand {
-            Operand::Name(name) | Operand::Not(name) | Operand::Offset(name, _) => self.declared_name(name),
-            Operand::Pair(a, b) => {
-                [a, b].into_iter().try_for_each(|own| self.declared(std::slice::from_ref(own)))
-            }
-            Operand::Vector(all) | Operand::List(all) => self.declared(all),
-            Operand::Address(address) => {
-                if let AddressBase::Name(name) = &address.base {
-                    self.declared_name(name)?;
-                }
-                self.declared(&address.rest)
-            }
-            Operand::Number(_) | Operand::Sink => Ok(()),
-        })
-    }
-
-    fn declared_name(&self, name: &str) -> Result<(), String> {
-        if self.meaning(name).is_some() {
-            return Ok(());
-        }
-        let Some(special) = SpecialRegister::named(name) else {
-            return Err(format!("`{name}` is not declared."));
-        };
-        match self.target {
-            Some(target) if !special.exists_on(self.version, target) => {
-                Err(format!("`{name}` exists in {}.", special.since()))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Checks the index of `brx.idx`.
     fn index(&self, index: &Operand) -> Result<(), String> {
         let Operand::Name(name) = index else { return Ok(()) };
@@ -331,9 +299,4 @@ fn count_of(signature: &Signature) -> String {
         (least, most) if least == most => most.to_string(),
         (least, most) => format!("{least} to {most}"),
     }
-}
-
-/// The target of a module whose architecture the table knows.
-pub(super) fn target_of(word: Option<&String>) -> Option<Target> {
-    Target::parse(word?).filter(|target| target.ptx_version().is_some())
 }

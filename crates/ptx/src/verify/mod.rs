@@ -7,6 +7,7 @@
 
 mod call;
 mod declaration;
+mod error;
 mod initial;
 mod instruction;
 mod names;
@@ -15,41 +16,12 @@ mod space;
 mod statement;
 mod value;
 
-use std::fmt;
-
 use crate::syntax::{Function, Linkage, Module};
+use error::Subject;
+pub use error::VerifyError;
 pub use instruction::rows;
-use names::{Meaning, Scope};
-use statement::Names;
-
-/// An error in a module.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct VerifyError {
-    /// The function it is in, if it is in one.
-    pub function: Option<String>,
-    /// The line of the text, from 1; 0 where unknown.
-    pub line: u32,
-    /// The instruction or declaration.
-    pub text: String,
-    /// The error, as a sentence.
-    pub message: String,
-}
-
-impl fmt::Display for VerifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {} {}", self.line, self.message, self.text)
-    }
-}
-
-/// The function that is checked, if it is in one.
-#[derive(Clone, Copy, Default)]
-struct Subject<'m>(Option<&'m str>);
-
-impl Subject<'_> {
-    fn error(self, line: u32, text: String, message: String) -> VerifyError {
-        VerifyError { function: self.0.map(str::to_owned), line, text, message }
-    }
-}
+use names::{Meaning, Names, Scope};
+use statement::Statements;
 
 /// Checks a module, and returns its errors in the order of the text; none if ptxas takes it.
 ///
@@ -89,8 +61,8 @@ pub fn verify(module: &Module) -> Vec<VerifyError> {
             errors.push(subject.error(function.line, String::new(), message));
         }
     }
-    let mut names = Names::new(module, &scope, &mut errors);
-    module.functions.iter().for_each(|function| names.function(function));
+    let mut statements = Statements::new(Names::new(module, &scope), &mut errors);
+    module.functions.iter().for_each(|function| statements.function(function));
     errors
 }
 

@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::syntax::{Function, StateSpace, Statement, Type, Variable, is_numbered};
+use warpwright_arch::{SpecialRegister, Target};
+
+use crate::syntax::{
+    AddressBase, Function, Module, Operand, StateSpace, Statement, Type, Variable, is_numbered,
+};
 
 /// The meaning of a name.
 #[derive(Clone, Copy)]
@@ -95,6 +99,82 @@ impl<'m> Scope<'m> {
     fn whole(&self, name: &str) -> Option<Meaning<'m>> {
         let run = || self.runs.iter().find(|(prefix, count, _)| is_numbered(name, prefix, *count));
         self.names.get(name).copied().or_else(|| run().map(|(.., meaning)| *meaning))
+    }
+}
+
+/// The names that a statement may use, and what the module is for.
+pub(super) struct Names<'a, 'm> {
+    pub(super) version: (u32, u32),
+    /// The target, if the table knows its architecture.
+    pub(super) target: Option<Target>,
+    module: &'a Scope<'m>,
+    /// The open braces of a function, innermost last.
+    pub(super) scopes: Vec<Scope<'m>>,
+    /// The parameters of the function.
+    pub(super) parameters: &'m [Variable],
+}
+
+impl<'a, 'm> Names<'a, 'm> {
+    /// The names of a module, outside of functions.
+    pub(super) fn new(module: &Module, scope: &'a Scope<'m>) -> Self {
+        let target = module.target.first().and_then(|word| Target::parse(word));
+        Self {
+            version: module.version,
+            target: target.filter(|target| target.ptx_version().is_some()),
+            module: scope,
+            scopes: Vec::new(),
+            parameters: &[],
+        }
+    }
+
+    /// The meaning of a name here.
+    pub(super) fn meaning(&self, name: &str) -> Option<Meaning<'m>> {
+        self.scopes.iter().rev().chain([self.module]).find_map(|scope| scope.get(name))
+    }
+
+    /// The declaration of a variable or register that is known here.
+    pub(super) fn variable(&self, name: &str) -> Option<&'m Variable> {
+        let mut scopes = self.scopes.iter().rev().chain([self.module]);
+        scopes.find(|scope| scope.get(name).is_some())?.variable(name)
+    }
+
+    /// Whether the name means a parameter of the function.
+    pub(super) fn is_formal(&self, name: &str) -> bool {
+        let own = self.variable(name);
+        own.is_some_and(|own| self.parameters.iter().any(|formal| std::ptr::eq(own, formal)))
+    }
+
+    /// Refuses operands that name nothing.
+    pub(super) fn declared(&self, operands: &[Operand]) -> Result<(), String> {
+        operands.iter().try_for_each(|operand| match operand {
+            Operand::Name(name) | Operand::Not(name) | Operand::Offset(name, _) => self.declared_name(name),
+            Operand::Pair(a, b) => {
+                [a, b].into_iter().try_for_each(|own| self.declared(std::slice::from_ref(own)))
+            }
+            Operand::Vector(all) | Operand::List(all) => self.declared(all),
+            Operand::Address(address) => {
+                if let AddressBase::Name(name) = &address.base {
+                    self.declared_name(name)?;
+                }
+                self.declared(&address.rest)
+            }
+            Operand::Number(_) | Operand::Sink => Ok(()),
+        })
+    }
+
+    pub(super) fn declared_name(&self, name: &str) -> Result<(), String> {
+        if self.meaning(name).is_some() {
+            return Ok(());
+        }
+        let Some(special) = SpecialRegister::named(name) else {
+            return Err(format!("`{name}` is not declared."));
+        };
+        match self.target {
+            Some(target) if !special.exists_on(self.version, target) => {
+                Err(format!("`{name}` exists in {}.", special.since()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -3,9 +3,8 @@
 use warpwright_arch::SpecialRegister;
 use warpwright_arch::instructions::{Address as AddressForm, AddressWidth, Kind, Operand as Form, Scalar};
 
-use super::names::Meaning;
+use super::names::{Meaning, Names};
 use super::space::Space;
-use super::statement::Names;
 use crate::syntax::{Address, AddressBase, Number, Opcode, Operand, StateSpace, Type};
 
 /// Where an operand stands.
@@ -17,12 +16,9 @@ pub(super) struct Place<'a> {
     pub(super) is_destination: bool,
 }
 
-/// What is wrong with an operand.
-pub(super) type Mismatch = String;
-
 impl Names<'_, '_> {
     /// Compares an operand with its form.
-    pub(super) fn fits(&self, operand: &Operand, form: &Form, place: Place<'_>) -> Result<(), Mismatch> {
+    pub(super) fn fits(&self, operand: &Operand, form: &Form, place: Place<'_>) -> Result<(), String> {
         match (form, operand) {
             // Compilers write a vector of one element for a scalar.
             (Form::Scalar(scalar), Operand::Vector(elements)) if elements.len() == 1 => {
@@ -86,7 +82,7 @@ impl Names<'_, '_> {
         }
     }
 
-    fn scalar(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+    fn scalar(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), String> {
         match operand {
             Operand::Name(name) => self.named(name, form, place),
             Operand::Offset(name, _) if !place.is_destination => match self.meaning(name) {
@@ -112,7 +108,7 @@ impl Names<'_, '_> {
         }
     }
 
-    fn named(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+    fn named(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), String> {
         let base = place.opcode.base();
         match self.meaning(name) {
             Some(Meaning::Register(ty)) if register_fits(ty, form) => Ok(()),
@@ -139,7 +135,7 @@ impl Names<'_, '_> {
         }
     }
 
-    fn special(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+    fn special(&self, name: &str, form: &Scalar, place: Place<'_>) -> Result<(), String> {
         let Some(special) = SpecialRegister::named(name) else { return Ok(()) };
         if place.is_destination {
             return Err(format!("`{name}` is a special register, which can only be read."));
@@ -155,7 +151,7 @@ impl Names<'_, '_> {
     }
 
     /// An element of a vector, whose register may be of any type of its width.
-    fn element(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), Mismatch> {
+    fn element(&self, operand: &Operand, form: &Scalar, place: Place<'_>) -> Result<(), String> {
         match operand {
             // The accumulators of `wgmma` are read, too.
             Operand::Sink if place.is_destination && place.opcode.base() != "wgmma" => Ok(()),
@@ -173,7 +169,7 @@ impl Names<'_, '_> {
 
     /// Refuses a vector whose registers are of two widths, or of integers and of floating-point values, or
     /// all of another class than its elements. Registers of bit types stand beside any.
-    fn alike(&self, elements: &[Operand], form: &Scalar, opcode: &Opcode) -> Result<(), Mismatch> {
+    fn alike(&self, elements: &[Operand], form: &Scalar, opcode: &Opcode) -> Result<(), String> {
         let registers: Vec<(&str, Type)> = elements
             .iter()
             .filter_map(|element| match element {
@@ -211,7 +207,7 @@ impl Names<'_, '_> {
         Ok(())
     }
 
-    fn address(&self, address: &Address, form: &AddressForm, place: Place<'_>) -> Result<(), Mismatch> {
+    fn address(&self, address: &Address, form: &AddressForm, place: Place<'_>) -> Result<(), String> {
         let coordinates = match address.rest.as_slice() {
             [] => 0,
             [Operand::Vector(elements)] => elements.len(),
@@ -221,7 +217,7 @@ impl Names<'_, '_> {
         if coordinates != form.coordinates {
             return Err(format!("The address has {coordinates} coordinates, not {}.", form.coordinates));
         }
-        let space = Space::of(place);
+        let space = Space::of(place.opcode, place.address);
         let is_store = place.opcode.base() == "st";
         let name = match &address.base {
             AddressBase::Name(name) => name,
@@ -271,12 +267,12 @@ fn bits_of(opcode: &Opcode) -> u32 {
 }
 
 /// Refuses the address of a variable as a value where the instruction takes none of its space.
-fn address_of(name: &str, space: StateSpace, place: Place<'_>) -> Result<(), Mismatch> {
+fn address_of(name: &str, space: StateSpace, place: Place<'_>) -> Result<(), String> {
     match place.opcode.base() {
         "cvta" if place.opcode.has("to") => {
             Err(format!("`{name}` is a variable: `cvta.to` takes a register with a generic address."))
         }
-        "cvta" | "mapa" => match Space::of(place) {
+        "cvta" | "mapa" => match Space::of(place.opcode, place.address) {
             Space::Generic if space != StateSpace::Shared => {
                 Err(format!("`{name}` is in .{}, and `mapa` takes an address of .shared.", space.word()))
             }
@@ -291,7 +287,7 @@ fn address_of(name: &str, space: StateSpace, place: Place<'_>) -> Result<(), Mis
 
 /// Whether `mov` of a width reads a special register; one of 16 bits reads those of 32, as ptxas takes
 /// it.
-fn special_fits(name: &str, bits: u32) -> Result<(), Mismatch> {
+fn special_fits(name: &str, bits: u32) -> Result<(), String> {
     match SpecialRegister::named(name) {
         Some(special) if special.is_vector => {
             Err(format!("`{name}` is a vector: name a component, `{name}.x`."))
@@ -357,7 +353,7 @@ fn literal_fits(number: Number, form: &Scalar) -> bool {
     }
 }
 
-fn wrong_register(name: &str, ty: Type, form: &Scalar) -> Mismatch {
+fn wrong_register(name: &str, ty: Type, form: &Scalar) -> String {
     format!("`{name}` is a .{} register, not {}.", ty.word(), expected(form))
 }
 

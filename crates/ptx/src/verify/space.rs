@@ -1,7 +1,6 @@
 //! The state space of an address: from the words of the opcode, one for each address.
 
-use super::operand::{Mismatch, Place};
-use crate::syntax::StateSpace;
+use crate::syntax::{Opcode, StateSpace};
 
 /// Where an address of an instruction points.
 #[derive(Clone, Copy, PartialEq)]
@@ -15,13 +14,13 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// The space of an operand: the first address has the first space that the opcode names, the second
-    /// one the second. An address after those is an mbarrier.
-    pub(super) fn of(place: Place<'_>) -> Self {
+    /// The space of the operand after so many `addresses`: the first address has the first space that the
+    /// opcode names, the second one the second. An address after those is an mbarrier.
+    pub(super) fn of(opcode: &Opcode, addresses: usize) -> Self {
         let word = |modifier: &str| modifier.split("::").next().and_then(StateSpace::from_word);
-        let mut named = place.opcode.modifiers().filter_map(word).peekable();
-        let is_in_shared = named.peek().is_some() || place.opcode.base() == "mbarrier";
-        match (place.opcode.base(), named.nth(place.address)) {
+        let mut named = opcode.modifiers().filter_map(word).peekable();
+        let is_in_shared = named.peek().is_some() || opcode.base() == "mbarrier";
+        match (opcode.base(), named.nth(addresses)) {
             ("fence", _) => Self::Any,
             (_, Some(space)) => Self::Named(space),
             (_, None) if is_in_shared => Self::Named(StateSpace::Shared),
@@ -30,7 +29,7 @@ impl Space {
     }
 
     /// Refuses a variable of another space.
-    pub(super) fn check(self, name: &str, space: StateSpace) -> Result<(), Mismatch> {
+    pub(super) fn check(self, name: &str, space: StateSpace) -> Result<(), String> {
         match self {
             Self::Named(own) if own != space => Err(format!(
                 "`{name}` is in .{}, and the instruction accesses .{}.",

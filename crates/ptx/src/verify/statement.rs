@@ -1,62 +1,22 @@
 //! The statements of a function: its scopes, labels and instructions.
 
-use std::collections::HashMap;
-
-use warpwright_arch::Target;
-
 use super::declaration;
-use super::instruction::Spelling;
-use super::names::{Meaning, Scope};
-use super::{Subject, VerifyError};
-use crate::syntax::{Function, Module, Statement, Variable};
+use super::error::{Subject, VerifyError};
+use super::instruction::Spellings;
+use super::names::{Meaning, Names, Scope};
+use crate::syntax::{Function, Statement, Variable};
 
-/// The names of instructions met so far.
-pub(super) type Spellings<'m> = HashMap<&'m str, Spelling>;
-
-/// The names that a statement may use, and what the module is for.
-pub(super) struct Names<'a, 'm> {
-    pub(super) version: (u32, u32),
-    pub(super) target: Option<Target>,
-    pub(super) spellings: Spellings<'m>,
-    pub(super) module: &'a Scope<'m>,
-    scopes: Vec<Scope<'m>>,
+/// Checks the functions of a module.
+pub(super) struct Statements<'a, 'm> {
+    names: Names<'a, 'm>,
+    spellings: Spellings<'m>,
     subject: Subject<'m>,
-    /// The parameters of the function.
-    parameters: &'m [Variable],
     errors: &'a mut Vec<VerifyError>,
 }
 
-impl<'a, 'm> Names<'a, 'm> {
-    pub(super) fn new(module: &Module, scope: &'a Scope<'m>, errors: &'a mut Vec<VerifyError>) -> Self {
-        let target = super::instruction::target_of(module.target.first());
-        let version = module.version;
-        Self {
-            version,
-            target,
-            spellings: Spellings::new(),
-            module: scope,
-            scopes: Vec::new(),
-            subject: Subject::default(),
-            parameters: &[],
-            errors,
-        }
-    }
-
-    /// The meaning of a name here.
-    pub(super) fn meaning(&self, name: &str) -> Option<Meaning<'m>> {
-        self.scopes.iter().rev().chain([self.module]).find_map(|scope| scope.get(name))
-    }
-
-    /// The declaration of a variable or register that is known here.
-    pub(super) fn variable(&self, name: &str) -> Option<&'m Variable> {
-        let mut scopes = self.scopes.iter().rev().chain([self.module]);
-        scopes.find(|scope| scope.get(name).is_some())?.variable(name)
-    }
-
-    /// Whether the name means a parameter of the function.
-    pub(super) fn is_formal(&self, name: &str) -> bool {
-        let own = self.variable(name);
-        own.is_some_and(|own| self.parameters.iter().any(|formal| std::ptr::eq(own, formal)))
+impl<'a, 'm> Statements<'a, 'm> {
+    pub(super) fn new(names: Names<'a, 'm>, errors: &'a mut Vec<VerifyError>) -> Self {
+        Self { names, spellings: Spellings::new(), subject: Subject::default(), errors }
     }
 
     fn report(&mut self, line: u32, text: String, message: String) {
@@ -66,11 +26,11 @@ impl<'a, 'm> Names<'a, 'm> {
     /// Checks a function.
     pub(super) fn function(&mut self, function: &'m Function) {
         self.subject = Subject(Some(&function.name));
-        self.parameters = &function.parameters;
-        if let Err(message) = declaration::function(function, self.version, self.target) {
+        self.names.parameters = &function.parameters;
+        if let Err(message) = declaration::function(function, self.names.version, self.names.target) {
             self.report(function.line, String::new(), message);
         }
-        self.scopes.push(Scope::default());
+        self.names.scopes.push(Scope::default());
         for variable in function.returns.iter().chain(&function.parameters) {
             self.declare(variable);
             if let Err(message) = declaration::parameter(variable, function) {
@@ -78,11 +38,11 @@ impl<'a, 'm> Names<'a, 'm> {
             }
         }
         self.statements(function.body.as_deref().unwrap_or_default());
-        self.scopes.clear();
+        self.names.scopes.clear();
     }
 
     fn scope(&mut self) -> &mut Scope<'m> {
-        self.scopes.last_mut().expect("a function has a scope")
+        self.names.scopes.last_mut().expect("a function has a scope")
     }
 
     fn declare(&mut self, variable: &'m Variable) {
@@ -115,22 +75,22 @@ impl<'a, 'm> Names<'a, 'm> {
     fn statement(&mut self, statement: &'m Statement) {
         match statement {
             Statement::Instruction(instruction) => {
-                if let Err(message) = self.instruction(instruction) {
+                if let Err(message) = self.names.instruction(instruction, &mut self.spellings) {
                     self.report(instruction.line, instruction.to_string(), message);
                 }
             }
             Statement::Variable(variable) => {
                 self.declare(variable);
                 let checked = declaration::of_function(variable)
-                    .and_then(|()| declaration::variable(variable, &|name| self.meaning(name)));
+                    .and_then(|()| declaration::variable(variable, &|name| self.names.meaning(name)));
                 if let Err(message) = checked {
                     self.report(variable.line, variable.to_string(), message);
                 }
             }
             Statement::Block(statements) => {
-                self.scopes.push(Scope::default());
+                self.names.scopes.push(Scope::default());
                 self.statements(statements);
-                self.scopes.pop();
+                self.names.scopes.pop();
             }
             Statement::CallPrototype { name, .. } | Statement::CallTargets { name, .. } => {
                 self.name(name, Meaning::Prototype(statement));
@@ -138,7 +98,7 @@ impl<'a, 'm> Names<'a, 'm> {
             Statement::BranchTargets { name, targets } => {
                 self.name(name, Meaning::BranchTargets);
                 for target in targets {
-                    if !matches!(self.meaning(target), Some(Meaning::Label)) {
+                    if !matches!(self.names.meaning(target), Some(Meaning::Label)) {
                         self.report(0, format!("{name}:"), format!("`{target}` is not a label."));
                     }
                 }
