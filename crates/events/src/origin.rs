@@ -117,8 +117,7 @@ impl Origins {
     }
 
     fn result(&self, instruction: &Instruction) -> Origin {
-        let name = instruction.text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("");
-        let name = name.split('.').next().unwrap_or("");
+        let name = instruction.name().split('.').next().unwrap_or_default();
         let is_memory = !matches!(instruction.class, Class::Other);
         if is_memory || !KEEP.contains(&name) {
             return Origin::Plain;

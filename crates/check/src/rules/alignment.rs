@@ -9,11 +9,6 @@ use crate::report::misuse::Misuse;
 use crate::state::bypass::Bypass;
 use crate::state::mark::Mark;
 
-/// The name of an instruction in its text.
-pub(crate) fn opcode(text: &str) -> &str {
-    text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or(text).trim_end_matches(';')
-}
-
 impl Checker {
     /// Lanes arrive at a barrier. The rest of their warp may still arrive, or exit.
     pub(crate) fn arrive_together(&mut self, actor: Actor) {
@@ -78,7 +73,7 @@ impl Checker {
             (Mark { lanes: arrived, pc: barrier, ..mark }, Mark { lanes: passed_by, ..mark });
         let info = &self.launch.info;
         let instruction = info.code.instruction(barrier);
-        let name = opcode(&instruction.text).to_owned();
+        let name = instruction.name().to_owned();
         let is_barrier = matches!(instruction.class, Class::CtaBarrier { .. } | Class::ClusterBarrier { .. });
         let what = if is_barrier { "barrier" } else { "exchange" };
         let (note, help) = if is_barrier {
@@ -132,7 +127,7 @@ impl Checker {
         let missing: Vec<String> =
             missing.map(|(lanes, what)| format!("{} {what}", lane_list(lanes))).collect();
         let info = &self.launch.info;
-        let name = opcode(&info.code.instruction(actor.pc).text).to_owned();
+        let name = info.code.instruction(actor.pc).name().to_owned();
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Divergence,
             message: "part of a warp executes an operation that needs all 32 lanes".to_owned(),

@@ -7,7 +7,6 @@ use warpwright_events::{
 
 use crate::checker::Checker;
 use crate::report::overrun::Overrun;
-use crate::rules::alignment::opcode;
 
 /// The bytes of an mbarrier.
 const MBARRIER: u64 = 8;
@@ -43,7 +42,7 @@ impl Checker {
         if self.launch.info.code.arrays.is_empty() {
             return;
         }
-        let name = opcode(&self.launch.info.code.instruction(actor.pc).text);
+        let name = self.launch.info.code.instruction(actor.pc).name();
         if name.starts_with("wgmma.") {
             return self.check_operand_arrays(actor, ranges);
         }

@@ -5,7 +5,6 @@ use warpwright_events::{Actor, Class};
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
-use crate::rules::alignment::opcode;
 use crate::state::agents::Role;
 use crate::state::barrier::Arrival;
 use crate::state::knowledge::Knowledge;
@@ -20,7 +19,7 @@ fn warps_words(warps: u32) -> String {
 impl Checker {
     /// Whether an arrival by this instruction waits: `bar.arrive` does not.
     fn waits(&self, pc: u32) -> bool {
-        !opcode(&self.launch.info.code.instruction(pc).text).contains(".arrive")
+        !self.launch.info.code.instruction(pc).name().contains(".arrive")
     }
 
     /// Whether all lanes of a warp execute this barrier together. Otherwise they may execute it
@@ -100,13 +99,13 @@ impl Checker {
     fn check_mixed_reduction(&self, barrier: u32, arrivals: &[Arrival], actor: Actor) {
         let code = &self.launch.info.code;
         let reduction =
-            |pc: u32| opcode(&code.instruction(pc).text).split('.').skip_while(|word| *word != "red").nth(1);
+            |pc: u32| code.instruction(pc).name().split('.').skip_while(|word| *word != "red").nth(1);
         let own = reduction(actor.pc);
         let Some(other) = arrivals.iter().find(|arrival| reduction(arrival.pc) != own) else { return };
         let later = self.mark(actor);
         let earlier = Mark { warp: other.warp, lanes: other.lanes, pc: other.pc, ..later };
         let [first, second] = if later.pc > earlier.pc { [later, earlier] } else { [earlier, later] };
-        let name = |mark: Mark| opcode(&code.instruction(mark.pc).text);
+        let name = |mark: Mark| code.instruction(mark.pc).name();
         let arrives = |mark: Mark| (mark, format!("{} arrives here", mark.who(&self.launch.info)));
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,

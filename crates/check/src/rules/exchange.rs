@@ -9,7 +9,6 @@ use warpwright_events::{Actor, lane_list};
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
-use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
 
 impl Checker {
@@ -111,7 +110,7 @@ impl Checker {
         self.warp(actor).1.has_mixed_exchanges = true;
         let (mark, info) = (self.mark(actor), &self.launch.info);
         let there = Mark { lanes: otherwise, ..mark };
-        let name = opcode(&info.code.instruction(actor.pc).text);
+        let name = info.code.instruction(actor.pc).name();
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Fault(warpwright_events::FaultKind::LaneMask),
             message: "lanes that execute an exchange together have different member masks".to_owned(),

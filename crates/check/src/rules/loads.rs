@@ -22,8 +22,6 @@ use std::collections::{HashMap, HashSet};
 
 use warpwright_events::{Branch, Class, Code, Instruction, LoadPath, Register};
 
-use crate::rules::alignment::opcode;
-
 /// The instructions of a kernel that load through the read-only path.
 pub(crate) fn non_coherent_loads(code: &Code) -> HashSet<u32> {
     let is_non_coherent = |pc: &u32| code.instruction(*pc).class == Class::Load(LoadPath::NonCoherent);
@@ -96,9 +94,8 @@ pub(crate) fn racing_loads(code: &Code) -> HashMap<u32, Rivals> {
         return HashMap::new();
     }
     // What becomes of a value in local memory, or in the caller of a function, is not known.
-    let leaves_registers = |instruction: &&Instruction| {
-        instruction.is_parameter_access || opcode(&instruction.text).contains(".local")
-    };
+    let leaves_registers =
+        |instruction: &&Instruction| instruction.is_parameter_access || instruction.name().contains(".local");
     // A compare-and-swap confirms the value that it takes.
     let is_update = |instruction: &&Instruction| matches!(instruction.class, Class::Store | Class::Reduction);
     let updates = || code.instructions.iter().filter(is_update);
@@ -118,7 +115,7 @@ pub(crate) fn racing_loads(code: &Code) -> HashMap<u32, Rivals> {
         if is_waiting || !writes_any(instruction, &used) || writes_any(instruction, &unknown) {
             return None;
         }
-        let is_volatile = opcode(&instruction.text).contains(".volatile");
+        let is_volatile = instruction.name().contains(".volatile");
         match (is_volatile, trusting.contains(&pc)) {
             (true, true) => Some((pc, Rivals::Cta)),
             (false, false) => None,
@@ -145,7 +142,7 @@ fn waiting_loads(code: &Code, loads: &[u32]) -> HashSet<u32> {
         let [first, last] =
             [branch.target, branch.operation].map(|pc| code.of_operation[pc as usize] as usize);
         let instructions = &code.instructions[first..=last];
-        let ends = |instruction: &&Instruction| ["ret", "exit"].contains(&opcode(&instruction.text));
+        let ends = |instruction: &&Instruction| ["ret", "exit"].contains(&instruction.name());
         let leaves = |other: &&Branch| {
             is_inside(other.operation) && (!is_inside(other.target) || other.operation == branch.operation)
         };

@@ -20,7 +20,6 @@ use warpwright_events::{
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
-use crate::rules::alignment::opcode;
 use crate::state::mark::Mark;
 use crate::state::undefined::{LocalAccess, Noted, Origin, Undefined, UndefinedRegisters};
 use crate::state::undefined_matrix::{UnwrittenRows, undefined_lanes};
@@ -140,7 +139,7 @@ impl Checker {
         }
         let unwritten = noted.unwritten(pc);
         let from_memory = Undefined { lanes: unwritten, origin: Origin::Load { pc } }.within(u32::MAX);
-        let base = opcode(&instruction.text).split('.').next().unwrap_or_default();
+        let base = instruction.name().split('.').next().unwrap_or_default();
         if base == "shfl" || [guard, read, written, from_memory].iter().all(Option::is_none) {
             if let Some(access) = noted.local_access(pc) {
                 registers.access_local(instruction, access, lanes);

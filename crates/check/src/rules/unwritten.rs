@@ -5,7 +5,6 @@ use warpwright_events::{AccessKind, Actor, ByteRange, Completion, LANES, MemoryS
 use crate::checker::Checker;
 use crate::report::conflict::{Conflict, Party};
 use crate::report::finding::FindingKind;
-use crate::rules::alignment::opcode;
 use crate::state::agents::Role;
 use crate::state::shadow::Access;
 
@@ -34,7 +33,7 @@ impl Checker {
         if space == MemorySpace::Shared && access.kind == AccessKind::Read {
             self.unwritten.end(access.pc);
         }
-        let is_matrix = opcode(&self.launch.info.code.instruction(actor.pc).text).starts_with("ldmatrix");
+        let is_matrix = self.launch.info.code.instruction(actor.pc).name().starts_with("ldmatrix");
         let rows = self.unwritten.take_rows();
         if let Some((address, length, lanes)) = self.unwritten.take(is_matrix) {
             if space == MemorySpace::Shared && access.kind == AccessKind::Read {
