@@ -2,51 +2,12 @@
 //! of them do not take.
 
 use warpwright_arch::limits::WARP_SIZE;
-use warpwright_ir::{Instruction, Location, Operand, Register};
+use warpwright_ir::{Instruction, Location, Operand};
 
 use super::Recorder;
 use super::jumps::leaves;
-use super::state::StagingError;
+use super::state::{Collective, Departure, Group, StagingError};
 use super::threads::Threads;
-
-/// Who executes an operation together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    /// The lanes of this mask, in each warp.
-    Lanes(u32),
-    /// The lanes of a mask that the kernel computes.
-    LanesOf(Register),
-    /// The threads of the block, if it has as many.
-    Block(Option<u32>),
-    Cluster,
-}
-
-/// An operation that a group executes together.
-pub(super) struct Collective {
-    group: Group,
-    /// The conditions around it, and whether each holds there.
-    conditions: Vec<(Register, bool)>,
-    /// How many of the kernel's departures are recorded before it.
-    departures: usize,
-    location: Location,
-}
-
-/// A `return` of the kernel.
-pub(super) struct Departure {
-    /// The conditions around it, and whether each holds there.
-    conditions: Vec<(Register, bool)>,
-    location: Location,
-}
-
-/// The threads for which all conditions hold, if they are known.
-fn holding(conditions: &[(Register, bool)], threads: &Threads<'_>) -> Option<Vec<bool>> {
-    let mut all = vec![true; threads.count() as usize];
-    for (condition, holds) in conditions {
-        let holding = threads.holding(*condition)?;
-        all.iter_mut().zip(holding).for_each(|(all, holding)| *all &= holding == *holds);
-    }
-    Some(all)
-}
 
 impl Group {
     fn of(Instruction { opcode, operands, destinations, .. }: &Instruction) -> Option<Self> {
@@ -118,24 +79,24 @@ impl Recorder {
     /// Notes an operation that a group executes together, where not all of the group may be.
     pub(super) fn note_collective(&mut self, instruction: &Instruction) {
         let Some(group) = Group::of(instruction).filter(|_| instruction.guard.is_none()) else { return };
-        let in_branch = self.regions.len() > 1 || !self.departures.is_empty();
+        let in_branch = self.regions.len() > 1 || !self.notes.departures.is_empty();
         if !in_branch && matches!(group, Group::Block(_) | Group::Cluster | Group::Lanes(u32::MAX)) {
             return;
         }
         let (conditions, location) = (self.branch_conditions(), instruction.location);
-        let departures = self.departures.len();
+        let departures = self.notes.departures.len();
         let is_known = |known: &Collective| {
             (known.location, known.group, known.departures) == (location, group, departures)
                 && known.conditions == conditions
         };
-        if !self.collectives.last().is_some_and(is_known) {
-            self.collectives.push(Collective { group, conditions, departures, location });
+        if !self.notes.collectives.last().is_some_and(is_known) {
+            self.notes.collectives.push(Collective { group, conditions, departures, location });
         }
     }
 
     /// Notes that threads leave the kernel.
     pub(crate) fn note_departure(&mut self, location: Location) {
-        self.departures.push(Departure { conditions: self.branch_conditions(), location });
+        self.notes.departures.push(Departure { conditions: self.branch_conditions(), location });
     }
 
     /// Refuses operations that count all threads of the block, where some of them have returned before.
@@ -145,13 +106,12 @@ impl Recorder {
         let counts_all = |it: &&Collective| it.group == Group::Block(Some(all)) && it.departures > 0;
         let mistake = |it: &Collective| {
             let mut left = vec![false; all as usize];
-            for departure in &self.departures[..it.departures] {
-                let leaving = holding(&departure.conditions, &threads)?;
+            for departure in &self.notes.departures[..it.departures] {
+                let leaving = threads.meeting(&departure.conditions)?;
                 left.iter_mut().zip(leaving).for_each(|(left, leaving)| *left |= leaving);
             }
-            let gone =
-                holding(&it.conditions, &threads)?.iter().zip(&left).filter(|(a, b)| **a && **b).count();
-            let departure = self.departures[..it.departures].last()?;
+            let gone = threads.meeting(&it.conditions)?.iter().zip(&left).filter(|(a, b)| **a && **b).count();
+            let departure = self.notes.departures[..it.departures].last()?;
             (gone > 0 && gone < all as usize).then(|| StagingError {
                 location: it.location,
                 message: format!(
@@ -167,7 +127,7 @@ impl Recorder {
 
     /// Refuses operations that only a part of their group reaches, in a kernel that states its block.
     pub(super) fn check_collectives(&mut self) {
-        let collectives = std::mem::take(&mut self.collectives);
+        let collectives = std::mem::take(&mut self.notes.collectives);
         if collectives.is_empty() {
             return;
         }
@@ -176,7 +136,7 @@ impl Recorder {
         let threads = Threads::of_block(&self.kernel);
         let Some(threads) = threads.filter(|_| !leaves(&self.kernel.body, &mut Vec::new())) else { return };
         let reached: Vec<_> =
-            collectives.iter().filter_map(|it| Some((it, holding(&it.conditions, &threads)?))).collect();
+            collectives.iter().filter_map(|it| Some((it, threads.meeting(&it.conditions)?))).collect();
         // Threads may meet at barriers in different branches.
         let meets_elsewhere = |of: Group, reaching: &[bool]| {
             let is_disjoint = |other: &[bool]| other.iter().zip(reaching).all(|(a, b)| !(*a && *b));

@@ -69,14 +69,14 @@ impl Recorder {
         location: Location,
         demand: impl FnOnce(&Kernel) -> Option<String> + 'static,
     ) {
-        self.demands.push((location, Box::new(demand)));
+        self.notes.demands.push((location, Box::new(demand)));
     }
 
     /// Evaluates the demands, and reports the mistakes.
     /// A mistake in the launch that several lines meet is reported at the first.
     pub(super) fn meet_demands(&mut self) {
         let mut known = FxHashSet::default();
-        for (location, demand) in std::mem::take(&mut self.demands) {
+        for (location, demand) in std::mem::take(&mut self.notes.demands) {
             if let Some(mistake) = demand(&self.kernel).filter(|mistake| known.insert(mistake.clone())) {
                 self.error(location, mistake);
             }

@@ -33,18 +33,13 @@ use warpwright_ir::{
     Statement,
 };
 
-use self::collectives::{Collective, Departure};
 use self::end::End;
 pub(crate) use self::end::Refused;
-use self::multicasts::SharedTile;
-use self::rings::RingIndex;
-use self::rounds::StageStep;
-pub(crate) use self::rounds::StageUse;
 pub(crate) use self::state::{
-    Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, Stages,
+    Allocation, Choice, Columns, CopyAccess, IfResult, NO_REGISTER, PipelineId, Scope, StageUse, Stages,
     TensorMapOrigin, TileElement, View, number_in_kernel,
 };
-use self::state::{Demand, Elements, Facts, Owner, PlanIndex, Region, RegionRecord, Views};
+use self::state::{Elements, Facts, Notes, Owner, Region, RegionRecord, Views};
 pub use self::state::{RegionId, StagingError};
 
 /// Records one kernel.
@@ -71,14 +66,7 @@ pub struct Recorder {
     facts: Facts,
     elements: Elements,
     views: Views,
-    /// What is evaluated when the kernel is complete.
-    demands: Vec<Demand>,
-    plans: Vec<PlanIndex>,
-    shared_tiles: Vec<SharedTile>,
-    collectives: Vec<Collective>,
-    departures: Vec<Departure>,
-    stage_steps: Vec<StageStep>,
-    ring_indices: Vec<RingIndex>,
+    notes: Notes,
     errors: Vec<StagingError>,
 }
 
@@ -148,13 +136,7 @@ impl Recorder {
             facts: Facts::default(),
             elements: Elements::default(),
             views: Views::default(),
-            demands: Vec::new(),
-            plans: Vec::new(),
-            shared_tiles: Vec::new(),
-            collectives: Vec::new(),
-            departures: Vec::new(),
-            stage_steps: Vec::new(),
-            ring_indices: Vec::new(),
+            notes: Notes::default(),
             errors: Vec::new(),
         };
         recorder.open_kernel(location);

@@ -4,16 +4,8 @@
 use warpwright_ir::{Location, Register};
 
 use super::Recorder;
+use super::state::SharedTile;
 use super::threads::Threads;
-
-/// A tile that several CTAs load.
-pub(super) struct SharedTile {
-    /// Its coordinates in the matrix, without the slice.
-    coordinates: Vec<Register>,
-    /// The CTAs that receive a slice: a bit for each rank.
-    receivers: Register,
-    location: Location,
-}
 
 /// Numbers that values are assumed by. CTAs that differ by all of them differ.
 const ASSUMED: [u32; 4] = [0, 1, 2, 3];
@@ -38,12 +30,12 @@ impl Recorder {
         receivers: Register,
         location: Location,
     ) {
-        self.shared_tiles.push(SharedTile { coordinates, receivers, location });
+        self.notes.shared_tiles.push(SharedTile { coordinates, receivers, location });
     }
 
     /// Refuses tiles of which the CTAs that share them have different coordinates.
     pub(super) fn check_shared_tiles(&mut self) {
-        let tiles = std::mem::take(&mut self.shared_tiles);
+        let tiles = std::mem::take(&mut self.notes.shared_tiles);
         if tiles.is_empty() {
             return;
         }

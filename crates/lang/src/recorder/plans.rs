@@ -10,11 +10,7 @@ impl PlanIndex {
     /// What is wrong, if some thread that reaches it has an index that the plan does not have.
     fn mistake(&self, threads: &Threads<'_>) -> Option<String> {
         let indices = threads.value(self.index)?;
-        let mut reaches = vec![true; indices.len()];
-        for (condition, holds) in &self.conditions {
-            let holding = threads.holding(*condition)?;
-            reaches.iter_mut().zip(holding).for_each(|(reaches, holding)| *reaches &= holding == *holds);
-        }
+        let reaches = threads.meeting(&self.conditions)?;
         let reaching = indices.iter().zip(reaches).filter_map(|(index, reaches)| reaches.then_some(*index));
         let most = reaching.max().filter(|most| *most >= self.threads)?;
         let Self { plan, threads, .. } = self;
@@ -42,14 +38,14 @@ impl Recorder {
     ) {
         // After a jump that threads may have taken, it is unknown which of them are left.
         if let Some(conditions) = self.conditions() {
-            self.plans.push(PlanIndex { plan, threads, index, conditions, location });
+            self.notes.plans.push(PlanIndex { plan, threads, index, conditions, location });
         }
     }
 
     /// Refuses indices that a plan does not have, in a kernel that states its block. For another
     /// kernel, the launch compares the plans that all threads take part in.
     pub(super) fn check_plans(&mut self) {
-        let plans = std::mem::take(&mut self.plans);
+        let plans = std::mem::take(&mut self.notes.plans);
         if plans.is_empty() {
             return;
         }

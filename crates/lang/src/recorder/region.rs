@@ -9,7 +9,7 @@ use warpwright_ir::{Body, Label, Location, Operand, Register, RegisterClass, Sta
 
 use super::Recorder;
 use super::jumps::leaves;
-use super::state::{IfResult, Region, RegionId, RegionKind, RegionRecord, Scope, StagingError};
+use super::state::{Conditions, IfResult, Region, RegionId, RegionKind, RegionRecord, Scope, StagingError};
 
 impl Recorder {
     pub(super) fn open_kernel(&mut self, location: Location) {
@@ -107,7 +107,7 @@ impl Recorder {
 
     /// The device conditions around what is recorded next, and whether each holds there; `None` if
     /// threads may have left before it.
-    pub(super) fn conditions(&self) -> Option<Vec<(Register, bool)>> {
+    pub(super) fn conditions(&self) -> Option<Conditions> {
         if self.regions.iter().any(|region| leaves(&region.body, &mut Vec::new())) {
             return None;
         }
@@ -115,7 +115,7 @@ impl Recorder {
     }
 
     /// The device conditions around what is recorded next, whoever has left before.
-    pub(super) fn branch_conditions(&self) -> Vec<(Register, bool)> {
+    pub(super) fn branch_conditions(&self) -> Conditions {
         let condition = |region: &Region| match region.kind {
             RegionKind::Then { condition } => Some((condition, true)),
             RegionKind::Otherwise { condition, .. } => Some((condition, false)),

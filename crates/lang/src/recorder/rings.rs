@@ -4,16 +4,7 @@ use rustc_hash::FxHashMap;
 use warpwright_ir::{Location, Operand, Register};
 
 use super::Recorder;
-
-/// An index of an mbarrier in a ring.
-pub(super) struct RingIndex {
-    /// The base register of the ring.
-    ring: Register,
-    /// The mbarriers of the ring.
-    count: u32,
-    index: Register,
-    location: Location,
-}
+use super::state::RingIndex;
 
 impl Recorder {
     /// Notes the index of an mbarrier in a ring of `count`.
@@ -24,12 +15,12 @@ impl Recorder {
         index: Register,
         location: Location,
     ) {
-        self.ring_indices.push(RingIndex { ring, count, index, location });
+        self.notes.ring_indices.push(RingIndex { ring, count, index, location });
     }
 
     /// Refuses remainders of a number that is not the ring's: of a larger one, and of different ones.
     pub(super) fn check_ring_indices(&mut self) {
-        let indices = std::mem::take(&mut self.ring_indices);
+        let indices = std::mem::take(&mut self.notes.ring_indices);
         if indices.is_empty() {
             return;
         }

@@ -3,23 +3,7 @@
 use warpwright_ir::Location;
 
 use super::Recorder;
-use super::state::{PipelineId, RegionId, RegionKind, Scope, StagingError};
-
-/// What a consumer does with a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StageUse {
-    Wait,
-    Release,
-}
-
-/// A wait for a stage of a pipeline, or its release.
-pub(super) struct StageStep {
-    pipeline: PipelineId,
-    used: StageUse,
-    /// The regions around it, outermost first, and whether each is a loop.
-    around: Vec<(RegionId, bool)>,
-    location: Location,
-}
+use super::state::{PipelineId, RegionId, RegionKind, Scope, StageStep, StageUse, StagingError};
 
 impl StageStep {
     /// The loop whose rounds each execute it once, if it is in one without a condition around it.
@@ -63,12 +47,12 @@ impl Recorder {
     pub(crate) fn note_stage_use(&mut self, pipeline: PipelineId, used: StageUse, location: Location) {
         let is_loop = |kind: &RegionKind| matches!(kind, RegionKind::Loop { .. });
         let around = self.regions.iter().map(|region| (region.id, is_loop(&region.kind))).collect();
-        self.stage_steps.push(StageStep { pipeline, used, around, location });
+        self.notes.stage_steps.push(StageStep { pipeline, used, around, location });
     }
 
     /// Refuses loops whose rounds wait for another number of stages than they release.
     pub(super) fn check_rounds(&mut self) {
-        let mut steps = std::mem::take(&mut self.stage_steps);
+        let mut steps = std::mem::take(&mut self.notes.stage_steps);
         for step in &mut steps {
             step.around
                 .retain(|&(region, _)| self.surviving(Scope { region, otherwise: false }).region == region);

@@ -139,6 +139,16 @@ impl<'a> Threads<'a> {
         Some(self.value(predicate)?.iter().map(|value| *value != 0).collect())
     }
 
+    /// The threads for which all conditions hold, if they are known: a predicate, and whether it holds.
+    pub(super) fn meeting(&self, conditions: &[(Register, bool)]) -> Option<Vec<bool>> {
+        let mut all = vec![true; self.count() as usize];
+        for (condition, holds) in conditions {
+            let holding = self.holding(*condition)?;
+            all.iter_mut().zip(holding).for_each(|(all, holding)| *all &= holding == *holds);
+        }
+        Some(all)
+    }
+
     /// The value of a register in each thread, if that is known.
     pub(super) fn value(&self, register: Register) -> Option<Values> {
         if let Some(known) = self.known.borrow().get(&register) {

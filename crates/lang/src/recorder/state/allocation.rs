@@ -19,15 +19,15 @@ pub(crate) struct Allocation {
 }
 
 /// What an instruction accesses at an address.
-pub(in crate::recorder) struct Accessed {
-    pub(in crate::recorder) bytes: i64,
+pub(crate) struct Accessed {
+    pub(crate) bytes: i64,
     /// The address is a multiple of this.
-    pub(in crate::recorder) align: i64,
+    pub(crate) align: i64,
 }
 
 impl Allocation {
     /// Why this cannot be accessed at `offset` from the base register, if it cannot.
-    pub(in crate::recorder) fn mistake(&self, offset: i64, accessed: Accessed) -> Option<String> {
+    pub(crate) fn mistake(&self, offset: i64, accessed: Accessed) -> Option<String> {
         let Self { call, start, element_bytes, .. } = self;
         let Accessed { bytes, align } = accessed;
         let at = offset - start;
@@ -54,7 +54,7 @@ impl Allocation {
     }
 
     /// The note that names its position.
-    pub(in crate::recorder) fn note(&self) -> (Location, String) {
+    pub(crate) fn note(&self) -> (Location, String) {
         let made = if self.bytes.is_some() { "allocated" } else { "declared" };
         (self.location, format!("it is {made} here"))
     }

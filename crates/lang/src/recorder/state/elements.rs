@@ -16,19 +16,19 @@ pub(crate) struct TileElement {
 }
 
 /// What one line takes from one tile to another.
-pub(in crate::recorder) struct Transfer {
-    pub(in crate::recorder) from: (String, i64),
-    pub(in crate::recorder) to: (String, i64),
-    pub(in crate::recorder) indices: BTreeSet<i64>,
+pub(crate) struct Transfer {
+    pub(crate) from: (String, i64),
+    pub(crate) to: (String, i64),
+    pub(crate) indices: BTreeSet<i64>,
     /// Whether it always takes an element to that of the same index in the same two tiles.
-    pub(in crate::recorder) is_by_index: bool,
+    pub(crate) is_by_index: bool,
 }
 
 /// The elements that registers hold, and the lines that move them.
 #[derive(Default)]
-pub(in crate::recorder) struct Elements {
-    pub(in crate::recorder) held: FxHashMap<Register, TileElement>,
-    pub(in crate::recorder) transfers: FxHashMap<(Location, &'static str), Transfer>,
+pub(crate) struct Elements {
+    pub(crate) held: FxHashMap<Register, TileElement>,
+    pub(crate) transfers: FxHashMap<(Location, &'static str), Transfer>,
     /// The numbers of elements that threads have of tiles.
-    pub(in crate::recorder) sizes: Rc<RefCell<FxHashSet<u32>>>,
+    pub(crate) sizes: Rc<RefCell<FxHashSet<u32>>>,
 }

@@ -3,20 +3,20 @@
 use std::cell::Cell;
 
 use rustc_hash::FxHashMap;
-use warpwright_ir::{Kernel, Location, Register};
+use warpwright_ir::Register;
 
 use crate::cta_group::CtaGroup;
 
 /// What the registers of a kernel hold.
 #[derive(Default)]
-pub(in crate::recorder) struct Facts {
+pub(crate) struct Facts {
     /// The variable that a register is a copy of.
-    pub(in crate::recorder) copies: FxHashMap<Register, Register>,
-    pub(in crate::recorder) stages: FxHashMap<Register, Stages>,
-    pub(in crate::recorder) threads: FxHashMap<Register, (u32, &'static str)>,
-    pub(in crate::recorder) columns: FxHashMap<Register, Columns>,
-    pub(in crate::recorder) holders: FxHashMap<(Register, i64), u32>,
-    pub(in crate::recorder) group: Option<CtaGroup>,
+    pub(crate) copies: FxHashMap<Register, Register>,
+    pub(crate) stages: FxHashMap<Register, Stages>,
+    pub(crate) threads: FxHashMap<Register, (u32, &'static str)>,
+    pub(crate) columns: FxHashMap<Register, Columns>,
+    pub(crate) holders: FxHashMap<(Register, i64), u32>,
+    pub(crate) group: Option<CtaGroup>,
 }
 
 /// The stages that a register counts, or that memory has.
@@ -33,9 +33,6 @@ pub(crate) struct Columns {
     pub(crate) left: u32,
     pub(crate) allocated: u32,
 }
-
-/// A mistake that only the whole kernel shows: what is wrong, if something is.
-pub(in crate::recorder) type Demand = (Location, Box<dyn FnOnce(&Kernel) -> Option<String>>);
 
 /// The pipeline that an operand belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

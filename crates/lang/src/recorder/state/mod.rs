@@ -4,25 +4,21 @@ mod allocation;
 mod elements;
 mod error;
 mod facts;
+mod notes;
 mod owner;
-mod plan;
 mod region;
 mod tensor_map;
 mod views;
 
-pub(in crate::recorder) use self::allocation::Accessed;
-pub(crate) use self::allocation::Allocation;
-pub(crate) use self::elements::TileElement;
-pub(in crate::recorder) use self::elements::{Elements, Transfer};
+pub(crate) use self::allocation::{Accessed, Allocation};
+pub(crate) use self::elements::{Elements, TileElement, Transfer};
 pub use self::error::StagingError;
-pub(crate) use self::facts::{Columns, PipelineId, Stages};
-pub(in crate::recorder) use self::facts::{Demand, Facts};
-pub(in crate::recorder) use self::owner::Owner;
-pub(crate) use self::owner::{NO_REGISTER, number_in_kernel};
-pub(in crate::recorder) use self::plan::PlanIndex;
+pub(crate) use self::facts::{Columns, Facts, PipelineId, Stages};
+pub(crate) use self::notes::{
+    Collective, Conditions, Departure, Group, Notes, PlanIndex, RingIndex, SharedTile, StageStep, StageUse,
+};
+pub(crate) use self::owner::{NO_REGISTER, Owner, number_in_kernel};
 pub use self::region::RegionId;
-pub(crate) use self::region::{Choice, IfResult, Scope};
-pub(in crate::recorder) use self::region::{Region, RegionKind, RegionRecord};
+pub(crate) use self::region::{Choice, IfResult, Region, RegionKind, RegionRecord, Scope};
 pub(crate) use self::tensor_map::{CopyAccess, TensorMapOrigin};
-pub(crate) use self::views::View;
-pub(in crate::recorder) use self::views::Views;
+pub(crate) use self::views::{View, Views};

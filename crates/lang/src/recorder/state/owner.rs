@@ -15,26 +15,26 @@ pub(crate) const NO_REGISTER: Register = Register(u32::MAX);
 
 /// The registers of one kernel: those that begin with `start`.
 #[derive(Clone, Copy)]
-pub(in crate::recorder) struct Owner {
+pub(crate) struct Owner {
     start: u32,
 }
 
 impl Owner {
     /// The registers of the next kernel. The numbers repeat after 63 kernels: a value of the 63rd
     /// kernel before counts as the kernel's own.
-    pub(in crate::recorder) fn next() -> Self {
+    pub(crate) fn next() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let kernels = (1 << (u32::BITS - NUMBER_BITS)) - 1;
         Self { start: (NEXT.fetch_add(1, Ordering::Relaxed) % kernels) << NUMBER_BITS }
     }
 
     /// The register of that number.
-    pub(in crate::recorder) fn register(self, number: usize) -> Register {
+    pub(crate) fn register(self, number: usize) -> Register {
         Register(self.start | number as u32)
     }
 
     /// The number of one of the kernel's registers; `None` for others.
-    pub(in crate::recorder) fn number(self, register: Register) -> Option<usize> {
+    pub(crate) fn number(self, register: Register) -> Option<usize> {
         let number = register.0 ^ self.start;
         (number >> NUMBER_BITS == 0).then_some(number as usize)
     }

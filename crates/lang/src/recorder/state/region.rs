@@ -6,10 +6,10 @@ use super::error::StagingError;
 
 /// Names a region; the two branches of one `if` share the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RegionId(pub(in crate::recorder) u32);
+pub struct RegionId(pub(crate) u32);
 
 impl RegionId {
-    pub(in crate::recorder) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -17,29 +17,29 @@ impl RegionId {
 /// A region, and which branch of an `if`: what one computes is not there in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
-    pub(in crate::recorder) region: RegionId,
-    pub(in crate::recorder) otherwise: bool,
+    pub(crate) region: RegionId,
+    pub(crate) otherwise: bool,
 }
 
 /// What outlives a region.
-pub(in crate::recorder) struct RegionRecord {
-    pub(in crate::recorder) location: Location,
+pub(crate) struct RegionRecord {
+    pub(crate) location: Location,
     /// The scope that a dissolved region became part of.
-    pub(in crate::recorder) dissolved_into: Option<Scope>,
+    pub(crate) dissolved_into: Option<Scope>,
 }
 
 /// An open region: the statements recorded so far and what will become of them.
-pub(in crate::recorder) struct Region {
-    pub(in crate::recorder) id: RegionId,
-    pub(in crate::recorder) body: Body,
-    pub(in crate::recorder) kind: RegionKind,
-    pub(in crate::recorder) location: Location,
+pub(crate) struct Region {
+    pub(crate) id: RegionId,
+    pub(crate) body: Body,
+    pub(crate) kind: RegionKind,
+    pub(crate) location: Location,
     /// Whether the code that follows in it is unreachable.
-    pub(in crate::recorder) ended: bool,
+    pub(crate) ended: bool,
 }
 
 /// What a region is part of.
-pub(in crate::recorder) enum RegionKind {
+pub(crate) enum RegionKind {
     Kernel,
     Then {
         condition: Register,
@@ -85,7 +85,7 @@ pub(crate) enum Choice {
 
 impl Region {
     /// Whether its statements run only on a device-time condition, or more than once.
-    pub(in crate::recorder) fn is_conditional(&self) -> bool {
+    pub(crate) fn is_conditional(&self) -> bool {
         match &self.kind {
             RegionKind::Kernel => false,
             RegionKind::Then { .. } | RegionKind::Otherwise { .. } | RegionKind::Step { .. } => true,
@@ -94,19 +94,19 @@ impl Region {
         }
     }
 
-    pub(in crate::recorder) fn is_undecided(&self) -> bool {
+    pub(crate) fn is_undecided(&self) -> bool {
         matches!(self.kind, RegionKind::Loop { decided: false, .. })
     }
 
-    pub(in crate::recorder) fn is_loop(&self) -> bool {
+    pub(crate) fn is_loop(&self) -> bool {
         matches!(self.kind, RegionKind::Loop { .. } | RegionKind::Step { .. })
     }
 
-    pub(in crate::recorder) fn is_otherwise(&self) -> bool {
+    pub(crate) fn is_otherwise(&self) -> bool {
         matches!(self.kind, RegionKind::Otherwise { .. })
     }
 
-    pub(in crate::recorder) fn has_label(&self, wanted: Label) -> bool {
+    pub(crate) fn has_label(&self, wanted: Label) -> bool {
         match &self.kind {
             RegionKind::Loop { label, .. }
             | RegionKind::Step { label, .. }
@@ -115,7 +115,7 @@ impl Region {
         }
     }
 
-    pub(in crate::recorder) fn remark(&self) -> String {
+    pub(crate) fn remark(&self) -> String {
         match &self.kind {
             RegionKind::Loop { .. } | RegionKind::Step { .. } => {
                 "the device-time loop begins here".to_owned()

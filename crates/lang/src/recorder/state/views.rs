@@ -21,18 +21,18 @@ pub(crate) struct View {
 
 /// How a kernel accesses its shared memory.
 #[derive(Default)]
-pub(in crate::recorder) struct Views {
-    pub(in crate::recorder) by_allocation: FxHashMap<Register, Vec<(View, Location)>>,
+pub(crate) struct Views {
+    pub(crate) by_allocation: FxHashMap<Register, Vec<(View, Location)>>,
     /// The array that a computed address is in.
-    pub(in crate::recorder) origins: FxHashMap<Register, Register>,
+    pub(crate) origins: FxHashMap<Register, Register>,
     /// Arrays that are accessed by addresses of the author's own.
-    pub(in crate::recorder) plain: FxHashSet<Register>,
+    pub(crate) plain: FxHashSet<Register>,
     /// Whether an access may be to any array.
-    pub(in crate::recorder) is_unknown: bool,
+    pub(crate) is_unknown: bool,
 }
 
 impl View {
-    pub(in crate::recorder) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.bytes, &other.bytes) {
             (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
             _ => true,
@@ -41,7 +41,7 @@ impl View {
 
     /// Whether both swizzles give each byte the same address. A bit that all addresses have clear
     /// changes none.
-    pub(in crate::recorder) fn agrees(&self, other: &Self) -> bool {
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
         let length = |view: &Self| view.bytes.as_ref().map_or(i64::MAX, |bytes| bytes.end - bytes.start);
         let highest = length(self).min(length(other)) - 1;
         let bits = i64::BITS - highest.max(0).leading_zeros();
@@ -53,12 +53,12 @@ impl View {
     }
 
     /// The bytes after which the swizzle repeats.
-    pub(in crate::recorder) fn period(&self) -> i64 {
+    pub(crate) fn period(&self) -> i64 {
         1 << (i64::BITS - self.swizzle.source_mask().leading_zeros())
     }
 
     /// The end of "it is read ..".
-    pub(in crate::recorder) fn described(&self) -> String {
+    pub(crate) fn described(&self) -> String {
         match (self.swizzle.bits(), self.swizzle.base(), self.swizzle.shift()) {
             (0, ..) => "without a swizzle".to_owned(),
             (bits @ 1..=3, 4, 3) => format!("under the swizzle of {} bytes", 16 << bits),
