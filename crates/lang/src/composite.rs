@@ -16,7 +16,7 @@ use crate::shared::shared_bytes;
 use crate::space::{GlobalSpace, SharedSpace, Space};
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value};
-use crate::warp::{ALL_LANES, Shuffle, shuffle};
+use crate::warp::shuffle::{ALL_LANES, Shuffle, shuffle};
 
 /// An operation on one register, whatever its class.
 trait OnRegister {

@@ -1,13 +1,13 @@
 //! Reductions, scans and broadcasts over the lanes of a warp, in the order of the lanes: the
 //! operation need be associative only.
 
+use super::shuffle::{ALL_LANES, Shuffle, demand_lane};
 use crate::composite::{exchange, select_value, shuffle_value_xor};
 use crate::element::DeviceNumber;
 use crate::operation::{compute, on_behalf_of_author};
 use crate::special::lane_id;
 use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
-use crate::warp::{ALL_LANES, Shuffle, demand_lane};
 use warpwright_arch::limits::WARP_SIZE;
 
 /// The distances over which lanes exchange values.
