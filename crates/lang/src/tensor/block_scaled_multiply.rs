@@ -6,8 +6,9 @@ use warpwright_layout::atom::Operand;
 use warpwright_layout::{All, Coordinate};
 
 use super::fragment::Fragment;
-use super::multiply::{TiledMma, covered, demand_accumulators, demand_fragment, extent, vector};
+use super::multiply::{covered, demand_accumulators, demand_fragment, extent, vector};
 use super::tensor_core::{BlockScales, TensorCoreTypes, words};
+use super::tiled_mma::TiledMma;
 use crate::element::Element;
 use crate::operation::{record, refuse};
 use crate::requirement::{Feature, require};

@@ -4,95 +4,20 @@
 use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
-use warpwright_layout::{All, ComposedLayout, Coordinate, Error, Int, IntTuple, Layout};
+use warpwright_layout::{All, ComposedLayout, Coordinate, Int, IntTuple, Layout};
 
 use super::agreement::agree;
 use super::coordinates::Coordinates;
 use super::fragment::Fragment;
 use super::legal::{known, legal};
+use super::tiled_mma::TiledMma;
 use super::view::Tensor;
-use super::warpgroup_multiply::Modifiers;
 use crate::element::Element;
 use crate::launch::demand_threads;
 use crate::operation::{here, record, refuse};
 use crate::recorder;
 use crate::space::Space;
 use crate::value::Reg;
-
-/// An MMA atom, given by CuTe's name or as a value: [`MmaAtom::wgmma`].
-pub trait IntoMmaAtom {
-    /// The atom, or the reason why it does not exist.
-    fn into_atom(self) -> Result<MmaAtom, Error>;
-}
-
-impl<N: AsRef<str> + ?Sized> IntoMmaAtom for &N {
-    fn into_atom(self) -> Result<MmaAtom, Error> {
-        MmaAtom::named(self.as_ref())
-    }
-}
-
-impl IntoMmaAtom for Result<MmaAtom, Error> {
-    fn into_atom(self) -> Result<MmaAtom, Error> {
-        self
-    }
-}
-
-/// A plan for multiplying tiles: an MMA atom repeated over warps.
-///
-/// The layout algebra behind it is [`warpwright_layout::TiledMma`].
-#[derive(Clone)]
-pub struct TiledMma {
-    pub(super) plan: Option<warpwright_layout::TiledMma>,
-    pub(super) modifiers: Modifiers,
-}
-
-impl TiledMma {
-    /// The atom, for example `SM80_16x8x16_F32BF16BF16F32_TN`, repeated over `warps` along (m, n),
-    /// with neighboring warps along m. Each warp's tile of N is widened to `n` columns so that one
-    /// `ldmatrix.x4` fills two atoms' worth of B.
-    #[track_caller]
-    pub fn new(atom: impl IntoMmaAtom, warps: (u32, u32)) -> Self {
-        let plan = atom.into_atom().and_then(|atom| {
-            let (_, n, _) = atom.shape;
-            let layout = Layout::column_major((warps.0, warps.1, 1))?;
-            let wider_n = Int::from(2 * n * i64::from(warps.1)).into();
-            let keep = || warpwright_layout::Tiler::All;
-            warpwright_layout::TiledMma::permuted(atom, &layout, [keep(), wider_n, keep()])
-        });
-        Self::of_plan(legal(plan.map(Some), || None))
-    }
-
-    /// The atom alone: one instruction, one warp.
-    #[track_caller]
-    pub fn atom(atom: impl IntoMmaAtom) -> Self {
-        let plan = atom
-            .into_atom()
-            .and_then(|atom| warpwright_layout::TiledMma::new(atom, &Layout::column_major((1, 1, 1))?));
-        Self::of_plan(legal(plan.map(Some), || None))
-    }
-
-    pub(super) fn of_plan(plan: Option<warpwright_layout::TiledMma>) -> Self {
-        Self { plan, modifiers: Modifiers::default() }
-    }
-
-    /// The plan in the layout algebra; `None` after a mistake that was already reported.
-    pub(super) fn plan(&self) -> Option<&warpwright_layout::TiledMma> {
-        self.plan.as_ref()
-    }
-
-    /// The number of threads.
-    #[track_caller]
-    pub fn threads(&self) -> u32 {
-        self.plan.as_ref().map_or(0, |plan| legal(plan.threads(), || 0) as u32)
-    }
-
-    /// One thread's part in it.
-    #[track_caller]
-    pub fn thread(&self, thread: Reg<u32>) -> ThreadMma {
-        demand_plan_threads("the MMA has", self.threads(), thread);
-        ThreadMma { mma: self.clone(), thread: thread.into() }
-    }
-}
 
 /// Refuses a plan of more threads than the block has, and one of another number than the role whose
 /// thread is given.
@@ -110,6 +35,15 @@ pub(super) fn demand_plan_threads(plan: &'static str, threads: u32, thread: Reg<
             let (index, location) = (thread.register(), here());
             recorder::with(|recorder| recorder.note_plan_index(plan, threads, index, location));
         }
+    }
+}
+
+impl TiledMma {
+    /// One thread's part in it.
+    #[track_caller]
+    pub fn thread(&self, thread: Reg<u32>) -> ThreadMma {
+        demand_plan_threads("the MMA has", self.threads(), thread);
+        ThreadMma { mma: self.clone(), thread: thread.into() }
     }
 }
 

@@ -13,7 +13,8 @@ use warpwright_layout::atom::{Major, MmaAtom, Operand, SharedDescriptor};
 use warpwright_layout::{ComposedLayout, Coordinate, Error, Index, Int, Layout};
 
 use super::legal::legal;
-use super::multiply::{IntoMmaAtom, TiledMma, demand_element_type, extent, letter};
+use super::multiply::{demand_element_type, extent, letter};
+use super::tiled_mma::{IntoMmaAtom, TiledMma};
 use super::view::Tensor;
 use crate::element::Element;
 use crate::operation::{compute, refuse};

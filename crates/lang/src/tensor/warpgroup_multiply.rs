@@ -45,7 +45,6 @@
 //! assert!(doubled().is_ok());
 //! ```
 
-use warpwright_arch::DataType;
 use warpwright_ir::Operand as IrOperand;
 use warpwright_layout::atom::{MmaAtom, Operand};
 use warpwright_layout::{All, Coordinate};
@@ -53,83 +52,12 @@ use warpwright_layout::{All, Coordinate};
 use super::accumulate::Accumulate;
 use super::agreement::agree;
 use super::fragment::Fragment;
-use super::multiply::{TiledMma, covered, demand_accumulators, demand_fragment, extent, vector};
+use super::multiply::{covered, demand_accumulators, demand_fragment, extent, vector};
+use super::tiled_mma::{Modifiers, TiledMma, has_scales};
 use super::warpgroup::{MatrixOperand, Reads, takes_either_major};
 use crate::element::Element;
 use crate::operation::{perform, record, refuse};
 use crate::value::constant;
-
-/// Modifiers of the operands and the accumulator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Modifiers {
-    negates_a: bool,
-    negates_b: bool,
-    saturates: bool,
-}
-
-impl TiledMma {
-    /// The same with -A for A: `accumulator - a * b`. A `wgmma` of floats has it (scale-a of -1).
-    ///
-    /// ```
-    /// use warpwright_lang::{kernel, tensor::TiledMma};
-    /// #[kernel]
-    /// fn negated() {
-    ///     TiledMma::warpgroups("SM90_64x128x16_F32BF16BF16_SS", 1).negating_a();
-    /// }
-    /// assert!(negated().is_ok());
-    /// ```
-    #[track_caller]
-    pub fn negating_a(self) -> Self {
-        self.demand_negation();
-        Self { modifiers: Modifiers { negates_a: true, ..self.modifiers }, ..self }
-    }
-
-    /// The same with -B for B (scale-b of -1); see [`negating_a`](Self::negating_a).
-    #[track_caller]
-    pub fn negating_b(self) -> Self {
-        self.demand_negation();
-        Self { modifiers: Modifiers { negates_b: true, ..self.modifiers }, ..self }
-    }
-
-    /// The same with accumulators clamped to the range of `i32` instead of wrapping: `.satfinite`.
-    /// A `wgmma` of 8-bit integers has it.
-    ///
-    /// ```
-    /// use warpwright_lang::{kernel, tensor::TiledMma};
-    /// #[kernel]
-    /// fn saturated() {
-    ///     TiledMma::warpgroups("SM90_64x128x32_S32S8S8_SS", 1).saturating();
-    /// }
-    /// assert!(saturated().is_ok());
-    /// ```
-    #[track_caller]
-    pub fn saturating(self) -> Self {
-        if let Some(atom) = self.plan().map(|plan| plan.atom())
-            && !(atom.family.is_warpgroup() && matches!(atom.a, DataType::S8 | DataType::U8))
-        {
-            refuse(format!("{} does not saturate: `saturating` needs a wgmma of S8 or U8", atom.name()));
-        }
-        Self { modifiers: Modifiers { saturates: true, ..self.modifiers }, ..self }
-    }
-
-    #[track_caller]
-    fn demand_negation(&self) {
-        if let Some(atom) = self.plan().map(|plan| plan.atom())
-            && !(atom.family.is_warpgroup() && has_scales(atom))
-        {
-            refuse(format!(
-                "{} does not negate its operands: `negating_a` and `negating_b` need a wgmma of floats",
-                atom.name()
-            ));
-        }
-    }
-}
-
-/// Whether the instruction has operands that scale A and B by 1 or -1: those of floats (PTX ISA,
-/// "wgmma.mma_async").
-fn has_scales(atom: &MmaAtom) -> bool {
-    atom.d != DataType::S32
-}
 
 mod sealed {
     pub trait Sealed {}
