@@ -6,6 +6,7 @@
 use warpwright_ir::{Operand, Register, RegisterClass};
 
 use crate::conversion::bit_cast;
+use crate::device_value::DeviceValue;
 use crate::element::Element;
 use crate::index::Index;
 use crate::object;
@@ -14,7 +15,6 @@ use crate::pointer::{Global, Pointer};
 use crate::recorder;
 use crate::shared::shared_bytes;
 use crate::space::{GlobalSpace, SharedSpace, Space};
-use crate::staging::DeviceValue;
 use crate::value::{Reg, Value};
 use crate::warp::shuffle::{ALL_LANES, Shuffle, shuffle};
 

@@ -63,6 +63,7 @@ pub mod contraction;
 pub mod control;
 pub mod conversion;
 mod cta_group;
+mod device_value;
 pub mod element;
 pub mod fence;
 pub mod float;
@@ -108,6 +109,6 @@ pub mod wmma;
 pub use sources::Sources;
 pub use warpwright_macros::{DeviceValue, KernelParameter, device, kernel, ptx, sources};
 
+pub use device_value::DeviceValue;
 pub use kernel::{Kernel, StagingErrors};
-pub use staging::DeviceValue;
 pub use value::Reg;

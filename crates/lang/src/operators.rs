@@ -9,9 +9,9 @@ use half::{bf16, f16};
 use warpwright_ir::{Operand, RegisterClass};
 
 use crate::arithmetic::{Arithmetic, arithmetic, arithmetic_word, negate, remainder_into, renormalize};
+use crate::device_value::assign;
 use crate::element::{Bits, Element, Integer, Number, Remainder, SignedNumber, bf16x2, f16x2};
 use crate::operation::{compute, compute_into, fresh};
-use crate::staging::assign;
 use crate::value::{Reg, Value, bits_word};
 
 macro_rules! number_operators {

@@ -5,6 +5,7 @@ use std::ops;
 
 use warpwright_ir::{Operand, Parameter, ParameterType, Register};
 
+use crate::device_value::{DeviceValue, Sources, Yields, assign, yield_registers};
 use crate::element::{Element, Integer};
 use crate::index::{ElementOffset, Index};
 use crate::operation::{compute, here, refuse};
@@ -12,7 +13,6 @@ use crate::parameter::KernelParameter;
 use crate::recorder::{self, Allocation};
 use crate::requirement::{Feature, require};
 use crate::space::{ClusterSpace, ConstantSpace, GenericSpace, GlobalSpace, LocalSpace, SharedSpace, Space};
-use crate::staging::{DeviceValue, Sources, Yields, assign, yield_registers};
 use crate::value::Reg;
 
 /// The address of an element of type `T` in space `S`.

@@ -6,11 +6,11 @@
 //! thread that has exited or skipped it is a deadlock.
 
 use crate::composite::{ValueArray, select_value};
+use crate::device_value::DeviceValue;
 use crate::element::DeviceNumber;
 use crate::operation::{on_behalf_of_author, perform, refuse};
 use crate::recorder;
 use crate::special::{lane_id, thread_idx};
-use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
 use crate::warp::{Lanes, add};
 use warpwright_arch::limits::WARP_SIZE;

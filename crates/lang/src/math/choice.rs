@@ -1,7 +1,8 @@
 //! A value that is computed anew where a device-time condition holds.
 
+use crate::device_value::assign;
 use crate::element::Element;
-use crate::staging::{Condition, assign};
+use crate::staging::Condition;
 use crate::value::Reg;
 
 /// Values that a branch assigns.

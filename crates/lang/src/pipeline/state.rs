@@ -1,9 +1,9 @@
 //! Positions in the sequence of a pipeline's stages.
 
 use crate::DeviceValue;
+use crate::device_value::assign;
 use crate::operation::compute;
 use crate::role::only_where;
-use crate::staging::assign;
 use crate::value::{Reg, Value, constant};
 
 /// A position in the sequence of stages: the stage, and the parity of its phase. (CUTLASS:

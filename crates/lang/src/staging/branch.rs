@@ -1,12 +1,12 @@
 //! `if`.
 
-use warpwright_ir::{Label, Location, Operand, Register, RegisterClass, Statement};
+use warpwright_ir::{Label, Location, Statement};
 
-use super::device_value::DeviceValue;
-use crate::element::Element;
+use super::region::ended;
+use crate::device_value::{DeviceValue, Sources, Yields};
 use crate::operation::{here, on_behalf_of_author};
 use crate::recorder::{self, IfResult, RegionId};
-use crate::value::{Reg, bits_word};
+use crate::value::Reg;
 
 /// The condition of `if` and `while`: `bool` is decided at build time, `Reg<bool>` on the device.
 #[diagnostic::on_unimplemented(
@@ -97,7 +97,7 @@ impl BuildTimeBranch {
     /// Ends the `if`; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
-        super::ended()
+        ended()
     }
 
     /// The value of the `if`, unless what follows is never reached.
@@ -144,7 +144,7 @@ impl DeviceBranch {
     #[track_caller]
     pub fn otherwise(&mut self) -> bool {
         self.part = Part::Otherwise;
-        self.then_ended = super::ended();
+        self.then_ended = ended();
         recorder::with(|recorder| recorder.open_otherwise());
         true
     }
@@ -224,140 +224,11 @@ impl Drop for DeviceBranch {
     }
 }
 
-/// Where the registers of an `if`'s value come from: the word to move with, the class, the register
-/// or literal.
-#[derive(Default)]
-pub struct Sources(Vec<(&'static str, RegisterClass, Operand)>);
-
-/// What a branch of a device-time `if` may yield for the `if` to have a value of type `R`.
-#[diagnostic::on_unimplemented(
-    message = "a `{Self}` cannot become a `{R}` here",
-    label = "expected a `{R}`",
-    note = "a device-time `if` chooses between device values of one type, and a device variable or a `return` takes values of its \
-            type; convert with `as`, or decide at build time",
-    note = "a number is written in its type: `0` for an integer, `0.0` for a float, `f16::from_f32(0.5)` for `f16`; in generic code it is `T::ZERO` or `T::from_f64(0.5)` of `DeviceNumber`",
-    note = "in generic code, bound the type by `DeviceValue + Copy`"
-)]
-pub trait Yields<R: ?Sized> {
-    /// The value; its registers, in order, go to `sources`.
-    fn yield_into(self, sources: &mut Sources) -> R
-    where
-        Self: Sized,
-        R: Sized;
-}
-
-/// The value in registers.
-#[track_caller]
-pub(super) fn yielded<V: DeviceValue, R: Yields<V>>(value: R, location: Location) -> V {
-    let mut sources = Sources::default();
-    let mut value = on_behalf_of_author(|| value.yield_into(&mut sources));
-    let mut registers = sources.into_registers(location);
-    value.visit_registers(&mut |register| *register = registers.next().unwrap_or(*register));
-    value
-}
-
 /// The value of a branch that does not reach its end.
 pub enum Never {}
-
-impl Sources {
-    /// The sources as registers; literals are moved into fresh ones.
-    pub(super) fn into_registers(self, location: Location) -> impl Iterator<Item = Register> {
-        self.0.into_iter().map(move |(word, class, operand)| match operand {
-            Operand::Register(register) => register,
-            literal => recorder::with(|recorder| {
-                let register = recorder.fresh(class);
-                recorder.emit(format!("mov.{word}"), 1, vec![Operand::Register(register), literal], location);
-                register
-            }),
-        })
-    }
-}
 
 impl<R> Yields<R> for Never {
     fn yield_into(self, _: &mut Sources) -> R {
         match self {}
-    }
-}
-
-impl<T: Element> Yields<Reg<T>> for Reg<T> {
-    fn yield_into(self, sources: &mut Sources) -> Reg<T> {
-        sources.0.push((bits_word(T::CLASS), T::CLASS, self.operand()));
-        self
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element> Yields<Reg<T>> for T {
-    fn yield_into(self, sources: &mut Sources) -> Reg<T> {
-        sources.0.push((bits_word(T::CLASS), T::CLASS, literal(self)));
-        Reg::from_register(recorder::NO_REGISTER)
-    }
-}
-
-macro_rules! tuples {
-    ($(($($from:ident $to:ident $index:tt),*))*) => {
-        $(impl<$($from: Yields<$to>, $to),*> Yields<($($to,)*)> for ($($from,)*) {
-            fn yield_into(self, sources: &mut Sources) -> ($($to,)*) {
-                ($(self.$index.yield_into(sources),)*)
-            }
-        })*
-    };
-}
-
-impl Yields<()> for () {
-    fn yield_into(self, _: &mut Sources) {}
-}
-
-tuples! {
-    (A P 0)
-    (A P 0, B Q 1)
-    (A P 0, B Q 1, C R 2)
-    (A P 0, B Q 1, C R 2, D S 3)
-    (A P 0, B Q 1, C R 2, D S 3, E T 4)
-    (A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5)
-    (A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6)
-    (A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6, H W 7)
-}
-
-impl<A: Yields<R>, R, const N: usize> Yields<[R; N]> for [A; N] {
-    fn yield_into(self, sources: &mut Sources) -> [R; N] {
-        self.map(|value| value.yield_into(sources))
-    }
-}
-
-impl<V: DeviceValue> Yields<[V]> for [V] {}
-
-macro_rules! as_they_are {
-    ($($ty:ident $(: $sized:tt)?;)*) => {
-        $(impl<V: DeviceValue $(+ $sized Sized)?> Yields<$ty<V>> for $ty<V> {
-            fn yield_into(mut self, sources: &mut Sources) -> Self {
-                yield_registers(&mut self, sources);
-                self
-            }
-        })*
-    };
-}
-
-as_they_are! { Vec; Option; Box: ?; }
-
-/// Collects the registers of a value as sources of the value of an `if`: required by
-/// `#[derive(DeviceValue)]`.
-#[track_caller]
-pub fn yield_registers(value: &mut impl DeviceValue, sources: &mut Sources) {
-    value.settle();
-    recorder::with(|recorder| {
-        value.visit_registers(&mut |register| {
-            let class = recorder.class(*register);
-            sources.0.push((bits_word(class), class, Operand::Register(*register)));
-        });
-    });
-}
-
-/// The bits of a build-time value.
-fn literal<T: Element>(value: T) -> Operand {
-    match (T::CLASS, value.bits()) {
-        // PTX: a true predicate is any literal but zero; compilers write -1.
-        (RegisterClass::Predicate, 1) => Operand::Integer(-1),
-        (_, bits) => Operand::Integer(i128::from(bits)),
     }
 }

@@ -2,8 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::device_value::ReadableAs;
-use super::place::{Assigned, CompoundAssigned};
+use super::place::{Assigned, CompoundAssigned, ReadableAs};
 use crate::index::{Indexed, IndexedMut};
 
 /// Device memory, whose elements are stored to by assignment.

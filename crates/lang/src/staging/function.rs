@@ -2,8 +2,8 @@
 
 use warpwright_ir::{Label, Location, Statement};
 
-use super::branch::{Yields, yielded};
-use super::device_value::{DeviceValue, registers};
+use super::region::region;
+use crate::device_value::{DeviceValue, Yields, registers, yielded};
 use crate::operation::here;
 use crate::recorder::{self, RegionId};
 
@@ -203,7 +203,7 @@ impl KernelFrame {
     /// Enters the body.
     #[track_caller]
     pub fn enter() -> Self {
-        Self { region: super::region() }
+        Self { region: region() }
     }
 
     /// Whether a `return` here is Rust's own.

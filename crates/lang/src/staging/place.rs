@@ -8,9 +8,8 @@ use std::ops;
 
 use warpwright_ir::Location;
 
-use super::Repetition;
-use super::branch::{Yields, yielded};
-use super::device_value::{DeviceValue, ReadableAs, registers};
+use super::repetition::Repetition;
+use crate::device_value::{DeviceValue, Yields, assign_registers, yielded};
 use crate::element::Element;
 use crate::operation::here;
 use crate::recorder::{self, RegionId};
@@ -21,6 +20,26 @@ const REPLACED: &str = "this assigns a build-time variable inside a device-time 
 
 const CHANGED: &str = "this changes a build-time collection inside a device-time branch or loop: move it \
  out of the device-time branch or loop, or use an array of device values";
+
+/// Something that reads as a device value: a value, or the element of memory that it names.
+pub trait ReadableAs {
+    /// What reading yields.
+    type Value;
+    /// Reads it now.
+    fn read_now(self) -> Self::Value;
+}
+
+impl<V: DeviceValue> ReadableAs for V {
+    type Value = V;
+    #[track_caller]
+    fn read_now(mut self) -> V {
+        let location = here();
+        recorder::with(|recorder| {
+            self.visit_registers(&mut |register| *register = recorder.snapshot(*register, location));
+        });
+        self
+    }
+}
 
 /// A place that is read as a value.
 pub struct Reading<V>(pub V);
@@ -130,12 +149,7 @@ impl<V: DeviceValue> Assigned<'_, V> {
     #[track_caller]
     pub fn assign<R: Yields<V>>(self, value: R) {
         let location = here();
-        self.store(yielded(value, location), location);
-    }
-
-    /// Records `place = value` at a position.
-    #[track_caller]
-    pub(super) fn store(self, mut value: V, location: Location) {
+        let mut value = yielded(value, location);
         value.settle();
         if self.0.same_shape(&value) {
             assign_registers(self.0, value, location);
@@ -144,29 +158,6 @@ impl<V: DeviceValue> Assigned<'_, V> {
             *self.0 = value;
         }
     }
-}
-
-/// Copies the registers of `value` to those of `place`, or makes `place` hold them.
-///
-/// Build-time parts are the same in both, as `same_shape` has found.
-fn assign_registers<V: DeviceValue>(place: &mut V, mut value: V, location: Location) {
-    let mut held = registers(place).into_iter();
-    recorder::with(|recorder| {
-        value.visit_registers(&mut |register| {
-            if let Some(place) = held.next() {
-                let now = recorder.snapshot(*register, location);
-                *register = recorder.assign(place, now, location);
-            }
-        });
-    });
-    *place = value;
-}
-
-/// Records `place = value`, wherever it is written.
-#[track_caller]
-pub(crate) fn assign<V: DeviceValue>(place: &mut V, mut value: V) {
-    value.settle();
-    assign_registers(place, value, here());
 }
 
 /// A build-time place that is assigned.

@@ -4,10 +4,10 @@ use std::iter;
 
 use warpwright_ir::{Label, Location, Statement};
 
-use super::Assigned;
 use super::branch::{Condition, WhileTest};
-use super::device_value::DeviceValue;
 use super::range::{Counting, DeviceRange, RangeElement};
+use super::region::{ended, region};
+use crate::device_value::{DeviceValue, assign_registers};
 use crate::element::Element;
 use crate::operation::here;
 use crate::recorder::{self, Choice, RegionId};
@@ -76,7 +76,7 @@ impl<I: IntoIterator> Iterate for I {
     type Rounds = BuildTimeLoop<I::IntoIter>;
     #[track_caller]
     fn rounds(self) -> Self::Rounds {
-        BuildTimeLoop { base: super::region(), iterator: self.into_iter() }
+        BuildTimeLoop { base: region(), iterator: self.into_iter() }
     }
 }
 
@@ -148,13 +148,13 @@ impl<I> BuildTimeLoop<I> {
     /// Whether the code after the iteration is unreachable.
     #[track_caller]
     pub fn round_ends_all(&self) -> bool {
-        super::ended()
+        ended()
     }
 
     /// Ends the loop; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
-        super::ended()
+        ended()
     }
 }
 
@@ -205,7 +205,7 @@ impl<T: RangeElement> DeviceLoop<T> {
     /// Ends the loop; true if what follows is never reached.
     #[track_caller]
     pub fn finish(self) -> bool {
-        super::ended()
+        ended()
     }
 }
 
@@ -334,7 +334,7 @@ impl Endless {
     pub fn round_ends_all(&self) -> bool {
         match self.state {
             State::First(label) => recorder::with(|recorder| !recorder.is_decided(label) && recorder.ended()),
-            _ => super::ended(),
+            _ => ended(),
         }
     }
 
@@ -342,7 +342,7 @@ impl Endless {
     #[track_caller]
     pub fn finish(mut self) -> bool {
         self.end();
-        super::ended()
+        ended()
     }
 
     /// Ends the loop by a build-time jump: the recorded iteration of an undecided loop is kept.
@@ -410,19 +410,22 @@ impl<V: DeviceValue> Broken<V> {
     #[track_caller]
     pub fn note(self, result: &mut LoopValue<V>, repetition: &impl Repetition) {
         let location = here();
-        if let Some(own) = &mut result.0 {
-            return Assigned(own, None).store(self.0, location);
+        let mut value = self.0;
+        value.settle();
+        match &mut result.0 {
+            Some(own) if own.same_shape(&value) => assign_registers(own, value, location),
+            Some(own) => *own = value,
+            None => {
+                if let Some(region) = repetition.device_region() {
+                    recorder::with(|recorder| {
+                        value.visit_registers(&mut |register| {
+                            *register = recorder.result_of(region, *register, location);
+                        });
+                    });
+                }
+                result.0 = Some(value);
+            }
         }
-        let mut own = self.0;
-        own.settle();
-        if let Some(region) = repetition.device_region() {
-            recorder::with(|recorder| {
-                own.visit_registers(&mut |register| {
-                    *register = recorder.result_of(region, *register, location);
-                });
-            });
-        }
-        result.0 = Some(own);
     }
 }
 

@@ -3,10 +3,10 @@
 
 use super::shuffle::{ALL_LANES, Shuffle, demand_lane};
 use crate::composite::{exchange, select_value, shuffle_value_xor};
+use crate::device_value::DeviceValue;
 use crate::element::DeviceNumber;
 use crate::operation::{compute, on_behalf_of_author};
 use crate::special::lane_id;
-use crate::staging::DeviceValue;
 use crate::value::{Reg, Value, constant};
 use warpwright_arch::limits::WARP_SIZE;
 
