@@ -3,13 +3,14 @@
 use warpwright_events::{FaultKind, Fence};
 use warpwright_ptx::syntax::{Instruction, Operand, StateSpace, Type, Variable};
 
+use super::passed::{passed, passed_back};
 use super::provided;
 use super::synchronize::FenceOperation;
 use crate::cta::block::Block;
 use crate::decode::{DecodeError, Decoded, Decoder, File, Row, Symbol, elements};
 use crate::execution::effect::{Attempt, Effect, Execution};
 use crate::launch::failure::Failure;
-use crate::operation::call::{Call, Callee, Passed};
+use crate::operation::call::{Call, Callee};
 use crate::operation::kind::Kind;
 
 pub(super) fn decode(d: Decoder<'_, '_, '_>, i: &Row<'_>) -> Decoded {
@@ -192,42 +193,5 @@ fn elements_of<'o>(operand: &'o Operand, formal: Option<&Variable>) -> Result<Ve
             elements(operand).len()
         ))),
         _ => Ok(elements(operand).iter().collect()),
-    }
-}
-
-/// One result, which the call writes unless it is ignored.
-pub(super) fn passed_back(
-    d: Decoder<'_, '_, '_>,
-    operand: &Operand,
-    formal: Option<Type>,
-) -> Result<Option<Passed>, DecodeError> {
-    if *operand == Operand::Sink {
-        return Ok(None);
-    }
-    if let Operand::Name(name) = operand
-        && let Symbol::Register(register) = d.symbol(name)?
-    {
-        d.note_use(register, true);
-    }
-    passed(d, operand, formal).map(Some)
-}
-
-/// One argument or result: a register, a `.param` variable, or a literal of the formal's type.
-pub(super) fn passed(
-    d: Decoder<'_, '_, '_>,
-    operand: &Operand,
-    formal: Option<Type>,
-) -> Result<Passed, DecodeError> {
-    if let Operand::Name(name) = operand
-        && let Symbol::Local { offset, size } = d.symbol(name)?
-    {
-        return Ok(Passed::Bytes { offset, size });
-    }
-    let register = d.wide_source(operand, formal.unwrap_or(Type::B64))?;
-    match register.file {
-        File::Word => Ok(Passed::Word(register.slot)),
-        File::Long => Ok(Passed::Long(register.slot)),
-        File::Predicate => Ok(Passed::Predicate(register.slot)),
-        File::Quad => Err(DecodeError::new("A 128-bit register cannot be passed.")),
     }
 }

@@ -38,6 +38,7 @@ mod matrix_copy;
 mod mbarrier;
 mod memory_words;
 mod mixed;
+mod passed;
 mod print;
 mod provided;
 mod remote;

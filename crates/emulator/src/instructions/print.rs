@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpwright_events::{FaultKind, LANES, lanes};
 
-use super::provided::{argument, set_result};
+use super::passed::{argument, set_result};
 use crate::execution::effect::{Effect, Execution};
 use crate::launch::failure::Failure;
 use crate::memory::Space;

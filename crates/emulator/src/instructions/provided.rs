@@ -3,7 +3,7 @@
 use warpwright_events::{FaultKind, lanes};
 use warpwright_ptx::syntax::{Operand, Type};
 
-use super::control;
+use super::passed::{argument, passed, passed_back, set_result};
 use super::print::{AssertionFailure, Print};
 use crate::decode::{DecodeError, Decoder};
 use crate::execution::effect::{Effect, Execution};
@@ -18,15 +18,13 @@ pub(super) fn effect(
     results: &[Operand],
     arguments: &[Operand],
 ) -> Result<Box<dyn Effect>, DecodeError> {
-    let mut passed = Vec::new();
-    for argument in arguments {
-        passed.push(control::passed(d, argument, Some(Type::B64))?);
-    }
+    let arguments: Vec<_> =
+        arguments.iter().map(|argument| passed(d, argument, Some(Type::B64))).collect::<Result<_, _>>()?;
     let result = match results.first() {
-        Some(result) => control::passed_back(d, result, Some(Type::B64))?,
+        Some(result) => passed_back(d, result, Some(Type::B64))?,
         None => None,
     };
-    match (name, passed.as_slice()) {
+    match (name, arguments.as_slice()) {
         ("vprintf", &[format, values]) => Ok(Box::new(Print { format, values, result })),
         ("__assertfail", &[message, file, line, function, ..]) => {
             Ok(Box::new(AssertionFailure { message, file, line, function }))
@@ -37,37 +35,6 @@ pub(super) fn effect(
         }
         ("free", &[address]) => Ok(Box::new(Free { address })),
         _ => Err(DecodeError::undefined(name)),
-    }
-}
-
-/// The value of an argument in a lane.
-pub(super) fn argument(execution: &Execution<'_>, lane: usize, passed: Passed) -> u64 {
-    match passed {
-        Passed::Word(slot) => execution.registers.word(slot)[lane].into(),
-        Passed::Long(slot) => execution.registers.long(slot)[lane],
-        Passed::Predicate(slot) => u64::from(execution.registers.predicate(slot) >> lane & 1),
-        Passed::Bytes { offset, size } => {
-            let mut bytes = [0; 8];
-            let at = u64::from(execution.registers.base().local + offset);
-            execution.local.read(lane, at, &mut bytes[..size.min(8) as usize]);
-            u64::from_le_bytes(bytes)
-        }
-    }
-}
-
-/// Writes the result of a call in a lane, unless it is ignored.
-pub(super) fn set_result(execution: &mut Execution<'_>, lane: usize, result: Option<Passed>, value: u64) {
-    match result {
-        Some(Passed::Word(slot)) => execution.registers.word_mut(slot)[lane] = value as u32,
-        Some(Passed::Long(slot)) => execution.registers.long_mut(slot)[lane] = value,
-        Some(Passed::Predicate(slot)) => {
-            execution.registers.set_predicate(slot, 1 << lane, u32::from(value != 0) << lane);
-        }
-        Some(Passed::Bytes { offset, size }) => {
-            let at = u64::from(execution.registers.base().local + offset);
-            execution.local.write(lane, at, &value.to_le_bytes()[..size.min(8) as usize]);
-        }
-        None => {}
     }
 }
 
