@@ -3,33 +3,21 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_harness::Entry;
 use warpwright_runtime::{Counters, Device, LaunchRecord, Prediction};
 
 use crate::exec;
 use crate::kernel::{self, KernelChoice};
 use crate::suggestion::did_you_mean;
-use crate::target::LimitOption;
+use crate::target::{LimitOption, emulator_for};
 
 /// The name of the emulator that was asked for. If none was: of an H200, or where the PTX of a
 /// launch file is for other GPUs, of one of those.
 pub(crate) fn emulator(asked: Option<&str>, launch: Option<&Path>) -> Result<String> {
-    const USUAL: &str = "emu:h200";
-    let (None, Some(launch)) = (asked, launch) else { return Ok(asked.unwrap_or(USUAL).to_owned()) };
-    let modules = exec::ptx(launch)?;
-    let targets: Vec<&str> = modules.iter().map(|text| target(text)).collect();
-    let h200 = Arch::named("h200")?;
-    let runs_all = |arch: &&Arch| targets.iter().all(|target| arch.capability.runs(target));
-    // If no architecture runs the targets, loading a module reports it.
-    let found = std::iter::once(h200).chain(&ARCHITECTURES).find(runs_all);
-    Ok(format!("emu:{}", found.unwrap_or(h200).name))
-}
-
-/// The target of a module.
-fn target(text: &str) -> &str {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
-    line.and_then(|line| line.split(',').next()).unwrap_or_default().trim()
+    match (asked, launch) {
+        (None, Some(launch)) => emulator_for(&exec::ptx(launch)?),
+        _ => Ok(asked.unwrap_or("emu:h200").to_owned()),
+    }
 }
 
 /// Whether this is a mistyped kernel rather than the path of a file: no such file exists, and it has

@@ -1,14 +1,12 @@
 //! The flags that choose a device.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
 use clap::Args;
+use warpwright_arch::{ARCHITECTURES, Arch};
 use warpwright_runtime::{Device, Limit, Schedule};
 
 use crate::findings::schedule;
 use crate::output::printing;
-use crate::subject;
 
 /// The device and its schedule.
 #[derive(Clone, Debug, Args)]
@@ -59,17 +57,16 @@ pub fn limit(text: &str) -> Result<Limit, String> {
 }
 
 impl DeviceOptions {
-    /// Opens the device for a launch file; where none is named and there is no GPU, the emulator of
-    /// one that its PTX is for.
-    pub(crate) fn open_for(&self, launch: &Path) -> Result<Device> {
+    /// Opens the device for a launch file of these modules; where none is named and there is no GPU, the
+    /// emulator of one that they are for.
+    pub(crate) fn open_for(&self, modules: impl FnOnce() -> Result<Vec<String>>) -> Result<Device> {
         if !self.device.is_empty() && self.device != "auto" {
             return self.open();
         }
         match Device::cuda(0) {
             Ok(gpu) => self.limit.apply(gpu),
             Err(_) => {
-                let emulator = subject::emulator(None, Some(launch))?;
-                let device = Device::with_schedule(&emulator, self.schedule);
+                let device = Device::with_schedule(&emulator_for(&modules()?)?, self.schedule);
                 self.limit.apply(device.context("cannot open the device")?)
             }
         }
@@ -96,6 +93,22 @@ impl DeviceOptions {
         let device = Device::with_schedule(self.name(), self.schedule);
         self.limit.apply(device.context("cannot open the device")?)
     }
+}
+
+/// The name of the emulator of an H200, or where these modules are for other GPUs, of one of those.
+pub(crate) fn emulator_for(modules: &[String]) -> Result<String> {
+    let targets: Vec<&str> = modules.iter().map(|text| target(text)).collect();
+    let h200 = Arch::named("h200")?;
+    let runs_all = |arch: &&Arch| targets.iter().all(|target| arch.capability.runs(target));
+    // If no architecture runs the targets, loading a module reports it.
+    let found = std::iter::once(h200).chain(&ARCHITECTURES).find(runs_all);
+    Ok(format!("emu:{}", found.unwrap_or(h200).name))
+}
+
+/// The target of a module.
+fn target(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(".target "));
+    line.and_then(|line| line.split(',').next()).unwrap_or_default().trim()
 }
 
 #[cfg(test)]

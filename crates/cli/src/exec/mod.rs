@@ -39,7 +39,7 @@ impl Exec {
         let description = read(&self.launch)?;
         let directory = directory(&self.launch);
         expect_inputs_kept(&self.launch, &description)?;
-        let device = self.device.open_for(&self.launch)?;
+        let device = self.device.open_for(|| ptx(&self.launch))?;
         let progress = output.progress(&self.launch.display().to_string()).announced();
         progress.step("running");
         let done = run(&description, directory, &device, Saving::Files)?;
