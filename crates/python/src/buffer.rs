@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use warpwright::runtime;
 
 use crate::array::HostArray;
-use crate::device::Shared;
 use crate::error::{ArgumentError, WarpwrightError, raised};
+use crate::shared::Shared;
 
 /// The memory of a buffer, on the device of each schedule; none once it is freed.
 pub(crate) type Parts = Arc<RwLock<Option<Vec<runtime::Buffer<u8>>>>>;

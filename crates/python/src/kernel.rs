@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use warpwright::runtime::{self, ParameterKind};
 
-use crate::device::Shared;
 use crate::error::raised;
 use crate::launch::{self, Counts, Given, Shape};
+use crate::shared::Shared;
 
 /// PTX, loaded on the device of each schedule.
 #[pyclass(frozen, module = "warpwright._warpwright")]

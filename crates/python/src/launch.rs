@@ -14,10 +14,10 @@ use warpwright_cli::inputs;
 
 use crate::array::HostArray;
 use crate::buffer::{Buffer, Parts, freed};
-use crate::device::Shared;
 use crate::error::{ArgumentError, DeviceError, ReadOnlyError, found, raised};
 use crate::host::{Range, Span};
 use crate::kernel::Kernel;
+use crate::shared::Shared;
 
 /// How often a launch asks whether Ctrl-C was pressed.
 pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);

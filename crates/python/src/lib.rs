@@ -10,6 +10,7 @@ mod error;
 mod host;
 mod kernel;
 mod launch;
+mod shared;
 
 use std::ffi::OsString;
 use std::sync::mpsc::{RecvTimeoutError, channel};
