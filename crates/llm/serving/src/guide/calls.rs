@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::prepared;
 use super::{Grammar, GrammarError, work};
-use crate::text::{CallForm, ID, JsonForm, PythonForm, Tool, is_text};
+use crate::text::{CallForm, ID, JsonForm, PythonForm, TagForm, Tool, is_text};
 use crate::tokenizer::Tokenizer;
 
 /// The grammar of one call of `tools`, or of at least one where `several` are wanted and the form has them.
@@ -19,7 +19,7 @@ pub fn tool_calls(
 ) -> Result<Grammar, GrammarError> {
     work::check(tools.iter().map(|tool| &tool.parameters))?;
     Ok(Grammar::ToolCalls(match form {
-        CallForm::Tags => of_tags(tools, several),
+        CallForm::Tags(form) => of_tags(form, tools, several, tokenizer),
         CallForm::Json(form) => of_json(form, tools, several, tokenizer),
         CallForm::Python(form) => of_python(form, tools, several, tokenizer),
     }))
@@ -105,28 +105,33 @@ fn lark_tokens(text: &str, tokenizer: &Tokenizer) -> String {
     parts.join(" ")
 }
 
-/// Calls in the form that Qwen 3.5 writes.
-fn of_tags(tools: &[Tool], several: bool) -> String {
-    let more = if several { "+" } else { "" };
-    let (names, functions) = rules_of(tools, function);
-    format!("start: call{more}\ncall: \"<tool_call>\\n\" ({names}) \"\\n</tool_call>\" \"\\n\"?\n{functions}")
+/// Calls as tags.
+fn of_tags(form: &TagForm, tools: &[Tool], several: bool, tokenizer: &Tokenizer) -> String {
+    let text = |text: &str| lark_tokens(text, tokenizer);
+    let more = match &form.between {
+        Some(between) if several => format!("({} call)*", text(between)),
+        _ => String::new(),
+    };
+    let (names, functions) = rules_of(tools, |tool, rule| tagged_function(form, tool, rule, &text));
+    let (open, close) = (text(&form.open), text(&form.close));
+    format!("start: {open} call {more} {close} \"\\n\"?\ncall: {names}\n{functions}")
 }
 
 /// The rules of one function: its parameters in the order of the schema, optional ones optional.
-fn function(tool: &Tool, rule: &str) -> String {
+fn tagged_function(form: &TagForm, tool: &Tool, rule: &str, text: &impl Fn(&str) -> String) -> String {
     let properties = tool.parameters["properties"].as_object();
-    let mut body = format!("{rule}: {}", lark_text(&format!("<function={}>\n", tool.name)));
+    let mut body = format!("{rule}: {}", text(&format!("{}{}", tool.name, form.name_close)));
     let mut rules = String::new();
     for (i, (name, schema)) in properties.into_iter().flatten().enumerate() {
         let parameter = format!("{rule}_p{i}");
         let optional = if requires(tool, name) { "" } else { "?" };
         body += &format!(" {parameter}{optional}");
-        let open = lark_text(&format!("<parameter={name}>\n"));
+        let open = text(&format!("{}{name}{}", form.parameter, form.parameter_close));
         let value = match schema["enum"].as_array() {
             // One lexeme with its closing tag, because lexemes are as long as they can be. A `<` in
             // a value would begin the tag.
             None if is_text(schema) => {
-                rules += &format!("{parameter}: {open} /[^<]*\\n<\\/parameter>\\n/\n");
+                rules += &format!("{parameter}: {open} /[^<]*{}/\n", lark_pattern(&form.value_close));
                 continue;
             }
             Some(values) if is_text(schema) => {
@@ -138,9 +143,19 @@ fn function(tool: &Tool, rule: &str) -> String {
                 format!("{parameter}_v")
             }
         };
-        rules += &format!("{parameter}: {open} {value} \"\\n</parameter>\\n\"\n");
+        rules += &format!("{parameter}: {open} {value} {}\n", text(&form.value_close));
     }
-    format!("{body} \"</function>\"\n{rules}")
+    format!("{body}\n{rules}")
+}
+
+/// A text inside of a pattern. Before other characters, a backslash has a meaning: `\<` is the beginning of a word.
+fn lark_pattern(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => "\\n".to_owned(),
+        _ if "\\/.+*?()|[]{}^$#&-~".contains(c) => format!("\\{c}"),
+        _ => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// A string literal.

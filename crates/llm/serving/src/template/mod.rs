@@ -3,13 +3,14 @@
 mod jinja;
 mod probe;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::text::CallForm;
 use jinja::Template;
-use probe::Probe;
+use probe::{CallIds, Probe};
 
 /// A chat template.
 pub struct ChatTemplate {
@@ -20,7 +21,7 @@ pub struct ChatTemplate {
     bos: String,
     eos: String,
     form: Arc<CallForm>,
-    has_short_ids: bool,
+    ids: CallIds,
     /// Whether it takes the arguments of calls as text, as the API has them, and not as a mapping.
     takes_text: bool,
     separator: String,
@@ -89,7 +90,7 @@ impl ChatTemplate {
             bos: bos.to_owned(),
             eos: eos.to_owned(),
             form: Arc::default(),
-            has_short_ids: false,
+            ids: CallIds::default(),
             takes_text: false,
             separator: SEPARATOR.to_owned(),
         }
@@ -105,6 +106,7 @@ impl ChatTemplate {
 
     /// Looks what the template expects and writes.
     fn learn(&mut self) {
+        self.ids = CallIds::default();
         let mut probe = Probe::of(self);
         if probe.form.is_none() {
             self.takes_text = true;
@@ -114,8 +116,8 @@ impl ChatTemplate {
                 probe = of_text;
             }
         }
-        let Probe { form, has_short_ids, separator } = probe;
-        (self.form, self.has_short_ids) = (form.unwrap_or_default().into(), has_short_ids);
+        let Probe { form, ids, separator } = probe;
+        (self.form, self.ids) = (form.unwrap_or_default().into(), ids);
         self.separator = separator.unwrap_or_else(|| SEPARATOR.to_owned());
     }
 
@@ -136,7 +138,7 @@ impl ChatTemplate {
 
     /// Whether identifiers of calls have nine letters and digits.
     pub fn has_short_ids(&self) -> bool {
-        self.has_short_ids
+        self.ids == CallIds::Nine
     }
 
     /// What stands between the texts of one content.
@@ -149,7 +151,10 @@ impl ChatTemplate {
         let of_tools = self.with_tools.as_ref().filter(|_| !conversation.tools.is_empty());
         let Some(template) = of_tools.or(self.template.as_ref()) else { return Err(TemplateError::Missing) };
         let of_template = |message| with_arguments(message, self.takes_text);
-        let messages: Vec<Value> = conversation.messages.iter().map(of_template).collect();
+        let mut messages: Vec<Value> = conversation.messages.iter().map(of_template).collect();
+        if self.ids == CallIds::Named {
+            name_ids(&mut messages);
+        }
         let tools =
             if conversation.tools.is_empty() { Value::Null } else { conversation.tools.clone().into() };
         let mut variables = Map::from_iter([
@@ -190,6 +195,25 @@ fn with_arguments(message: &Value, as_text: bool) -> Value {
         }
     }
     message
+}
+
+/// Gives calls and their results the identifiers that have the name of the function and count all calls.
+fn name_ids(messages: &mut [Value]) {
+    let (mut names, mut number) = (HashMap::new(), 0);
+    for message in messages {
+        for call in message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(name) = call["function"]["name"].as_str() else { continue };
+            let id = CallIds::named(name, number);
+            number += 1;
+            names.insert(call["id"].to_string(), id.clone());
+            call["id"] = id.into();
+        }
+        if let Some(id) = message.get_mut("tool_call_id")
+            && let Some(named) = names.get(&id.to_string())
+        {
+            *id = named.as_str().into();
+        }
+    }
 }
 
 /// The text up to the end of the last message's content: what the template writes after it would

@@ -3,21 +3,42 @@
 use serde_json::{Map, Value, json};
 
 use super::{ChatTemplate, Conversation, TemplateError};
-use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, PythonForm, Tool};
+use crate::text::{CallForm, ID, JsonForm, Parser, ParserOptions, Part, PythonForm, TagForm, Tool};
 
 const NAME: &str = "probe_function";
 const PARAMETER: &str = "probe_parameter";
+/// Another parameter, for forms that have each as tags.
+const SECOND: &str = "probe_second";
 const TEXT: &str = "Probe text.";
 /// An identifier as the API makes them.
 const LONG_ID: &str = "call-00112233445566778899aabbccddeeff";
+
+/// The identifiers of calls that a template takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum CallIds {
+    /// Any.
+    #[default]
+    Long,
+    /// Of nine letters and digits: Mistral.
+    Nine,
+    /// `functions.NAME:NUMBER`, in the place of the name: Kimi K2.
+    Named,
+}
+
+impl CallIds {
+    /// The identifier of a call of this name, where it has the name.
+    pub(super) fn named(name: &str, number: impl std::fmt::Display) -> String {
+        format!("functions.{name}:{number}")
+    }
+}
 
 /// What is known of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Probe {
     /// How it writes calls. `None` if it shows none, or calls that the parser does not read.
     pub(super) form: Option<CallForm>,
-    /// Whether it refuses identifiers other than of nine letters and digits, as Mistral's templates do.
-    pub(super) has_short_ids: bool,
+    /// The identifiers that it takes.
+    pub(super) ids: CallIds,
     /// What it writes between texts of a content that is a list, if it takes lists.
     pub(super) separator: Option<String>,
 }
@@ -30,14 +51,43 @@ impl Probe {
             Err(TemplateError::TooLong) => return Probe::default(),
             separator => separator.ok().flatten(),
         };
-        let short = Turn::of(template, &[ID]);
-        let has_short_ids = short.is_some() && Turn::of(template, &[LONG_ID]).is_none();
-        let form = short.and_then(|one| {
-            let two = Turn::of(template, &[ID, ID]).map(|turn| turn.calls);
-            form(&one, two.as_deref()).or_else(|| python_form(&one.calls, two.as_deref())).filter(is_read)
+        let one = json!({ PARAMETER: 7 });
+        let turn = |ids: &[&str]| Turn::of(template, ids, &one);
+        let short = turn(&[ID]);
+        let ids = match &short {
+            Some(_) if turn(&[LONG_ID]).is_none() => CallIds::Nine,
+            Some(turn) if turn.calls.contains(ID) && !turn.calls.contains(NAME) => CallIds::Named,
+            _ => CallIds::Long,
+        };
+        let id = if ids == CallIds::Named { CallIds::named(NAME, ID) } else { ID.to_owned() };
+        let first = if ids == CallIds::Named { turn(&[&id]) } else { short };
+        let form = first.and_then(|first| {
+            let calls = |arguments: &Value| Some(Turn::of(template, &[&id, &id], arguments)?.calls);
+            let two = calls(&one);
+            let of_tags = || {
+                let both = json!({ PARAMETER: 7, SECOND: 8 });
+                tag_form(&Turn::of(template, &[&id], &both)?.calls, calls(&both).as_deref())
+            };
+            let form = form(&first, two.as_deref());
+            let form = form.or_else(|| python_form(&first.calls, two.as_deref())).or_else(of_tags);
+            form.filter(is_read).or_else(|| form_of_prompt(&first))
         });
-        Probe { form, has_short_ids, separator }
+        Probe { form, ids, separator }
     }
+}
+
+/// Forms of templates that write no calls, by what they write into a prompt with tools, and what ends a list of calls
+/// after `<|tool_call|>`: Phi-4-mini and Granite 3.
+const FORMS_OF_PROMPTS: [(&str, &str); 2] = [("<|tool|>", "<|/tool_call|>"), ("<|tool_call|>", "")];
+
+fn form_of_prompt(turn: &Turn) -> Option<CallForm> {
+    if turn.calls.contains(NAME) {
+        return None;
+    }
+    let (_, end) = FORMS_OF_PROMPTS.iter().find(|(shown, _)| turn.prompt.contains(shown))?;
+    let texts = ["<|tool_call|>[{\"name\": \"", "\", \"arguments\": ", "}, {\"name\": \""].map(str::to_owned);
+    let [open, middle, between] = texts;
+    Some(CallForm::Json(JsonForm::new(open, middle, Some(between), format!("}}]{end}"))))
 }
 
 /// What a template writes between two texts of one content.
@@ -62,15 +112,17 @@ struct Turn {
 
 impl Turn {
     /// With calls of these identifiers.
-    fn of(template: &ChatTemplate, ids: &[&str]) -> Option<Turn> {
-        let call = |id: &&str| json!({ "id": id, "type": "function", "function": { "name": NAME, "arguments": { PARAMETER: 7 } } });
+    fn of(template: &ChatTemplate, ids: &[&str], arguments: &Value) -> Option<Turn> {
+        let function = json!({ "name": NAME, "arguments": arguments });
+        let call = |id: &&str| json!({ "id": id, "type": "function", "function": function });
         let calls: Vec<Value> = ids.iter().map(call).collect();
         let message =
             |content: Value| json!({ "role": "assistant", "content": content, "tool_calls": calls });
         let render = |last: Option<Value>| {
             let add_generation_prompt = last.is_none();
+            let number = json!({ "type": "integer", "description": "a number" });
             let parameters = json!({
-                "type": "object", "properties": { PARAMETER: { "type": "integer", "description": "a number" } },
+                "type": "object", "properties": { PARAMETER: number, SECOND: number },
                 "required": [PARAMETER],
             });
             let function = json!({ "name": NAME, "description": "a function", "parameters": parameters });
@@ -145,6 +197,34 @@ fn python_form(one: &str, two: Option<&str>) -> Option<CallForm> {
     Some(CallForm::Python(PythonForm::new(open.to_owned(), between, close.to_owned())))
 }
 
+/// The form of calls as tags, of turns with two parameters in each call.
+fn tag_form(one: &str, two: Option<&str>) -> Option<CallForm> {
+    let (open, rest) = one.split_once(NAME)?;
+    let (before_first, rest) = rest.split_once(PARAMETER)?;
+    let (parameter_close, rest) = rest.split_once('7')?;
+    let (before_second, rest) = rest.split_once(SECOND)?;
+    let end = rest.strip_prefix(parameter_close)?.strip_prefix('8')?;
+    let (name_close, parameter) = before_first.split_at(before_first.rfind('<')?);
+    let value_close = before_second.strip_suffix(parameter)?;
+    let close = end.strip_prefix(value_close)?;
+    let is_tag = |text: &str| text.trim_start().starts_with('<');
+    if ![open, parameter, value_close, close].into_iter().all(is_tag) || !parameter_close.contains('>') {
+        return None;
+    }
+    let between = two.and_then(|two| {
+        let after_first = two.split_once(&format!("8{value_close}"))?.1;
+        Some(after_first.split_once(NAME)?.0.to_owned())
+    });
+    let texts = [parameter, parameter_close, value_close].map(str::to_owned);
+    Some(CallForm::Tags(TagForm::new(
+        open.to_owned(),
+        name_close.to_owned(),
+        texts,
+        between,
+        close.to_owned(),
+    )))
+}
+
 type Place = (usize, usize);
 
 /// Where the name of the next call is, and where its arguments are, if they are a JSON object.
@@ -161,7 +241,11 @@ fn places(text: &str, from: usize) -> Option<(Place, Place)> {
 /// Whether the parser reads what the template writes: calls alone.
 fn is_read(form: &CallForm) -> bool {
     let (open, call, between, close) = match form {
-        CallForm::Tags => return false,
+        CallForm::Tags(form) => {
+            let TagForm { name_close, parameter, parameter_close, value_close, .. } = form;
+            let call = format!("{NAME}{name_close}{parameter}{PARAMETER}{parameter_close}7{value_close}");
+            (&form.open, call, &form.between, &form.close)
+        }
         CallForm::Json(form) => {
             let call = format!("{NAME}{}{{\"{PARAMETER}\": 7}}", form.middle);
             (&form.open, call, &form.between, &form.close)

@@ -4,7 +4,7 @@ mod call;
 mod parser;
 mod stop;
 
-pub use call::{CallForm, JsonForm, PythonForm, Tool, ToolCall};
+pub use call::{CallForm, JsonForm, PythonForm, TagForm, Tool, ToolCall};
 pub(crate) use call::{ID, is_text};
 pub use parser::{Parser, ParserOptions, Part, Place};
 pub use stop::StopStrings;

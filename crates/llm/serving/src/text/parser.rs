@@ -262,7 +262,7 @@ impl Parser {
     /// Passes the text before the first of the tags and of the marks of calls, which count if there are tools.
     fn until_tag(&mut self, state: State, tags: &[&str], parts: &mut Vec<Part>) -> bool {
         let form = self.options.form.clone();
-        let of_calls = [CALL, FUNCTION, form.mark()];
+        let of_calls = [CALL, FUNCTION, form.mark(), form.function()];
         let of_calls = of_calls.iter().filter(|tag| !self.options.tools.is_empty() && !tag.is_empty());
         let tags: Vec<&str> = tags.iter().chain(of_calls).copied().collect();
         let found = tags.iter().filter_map(|tag| Some((self.held.find(tag)?, *tag))).min();
@@ -274,8 +274,9 @@ impl Parser {
             self.pass(&text, parts);
             return false;
         };
-        if tag == FUNCTION {
-            return self.bare_function(at, state, parts);
+        if tag == FUNCTION || tag == form.function() {
+            let name_end = if tag == FUNCTION { ">" } else { form.name_end() };
+            return self.bare_function(at, state, (tag, name_end), parts);
         }
         let rest = self.held.split_off(at + tag.len());
         let mut text = std::mem::replace(&mut self.held, rest);
@@ -293,16 +294,24 @@ impl Parser {
         true
     }
 
-    /// A call without `<tool_call>` is one if there is a tool of its name.
-    fn bare_function(&mut self, at: usize, state: State, parts: &mut Vec<Part>) -> bool {
+    /// A call without `<tool_call>` is one if there is a tool of its name, which stands after the tag and before
+    /// `name_end`.
+    fn bare_function(
+        &mut self,
+        at: usize,
+        state: State,
+        (tag, name_end): (&str, &str),
+        parts: &mut Vec<Part>,
+    ) -> bool {
         let rest = self.held.split_off(at);
         let text = std::mem::replace(&mut self.held, rest);
         self.state = state;
         self.pass(&text, parts);
-        let name = &self.held[FUNCTION.len()..];
-        let is_tool =
-            |tool: &Tool| name.strip_prefix(tool.name.as_str()).is_some_and(|rest| rest.starts_with('>'));
-        let may_be = |tool: &Tool| tool.name.starts_with(name);
+        let name = &self.held[tag.len()..];
+        let is_tool = |tool: &Tool| {
+            name.strip_prefix(tool.name.as_str()).is_some_and(|rest| rest.starts_with(name_end))
+        };
+        let may_be = |tool: &Tool| format!("{}{name_end}", tool.name).starts_with(name);
         if self.options.tools.iter().any(is_tool) {
             self.state = State::Opening(CALL.to_owned());
             return true;
@@ -310,7 +319,7 @@ impl Parser {
         if self.options.tools.iter().any(may_be) {
             return false;
         }
-        let rest = self.held.split_off(FUNCTION.len());
+        let rest = self.held.split_off(tag.len());
         let tag = std::mem::replace(&mut self.held, rest);
         self.pass(&tag, parts);
         true
@@ -327,9 +336,9 @@ impl Parser {
             self.state = State::Opening(form.mark().to_owned());
             return true;
         }
-        let [between, end] = form.following();
+        let (between, [function_end, end]) = (form.next_mark(), form.ends());
         let ends_reasoning = if self.thinks { THINK_END } else { "" };
-        let tags = [ends_reasoning, FUNCTION_END, CALL_END, CALL, form.mark(), between, end];
+        let tags = [ends_reasoning, FUNCTION_END, CALL_END, CALL, form.mark(), between, function_end, end];
         let mut tags = tags.into_iter().filter(|tag| !tag.is_empty());
         if let Some(tag) = tags.clone().filter(|tag| self.held.starts_with(*tag)).max_by_key(|tag| tag.len())
         {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use warpwright_llm_serving::guide::{Grammars, tool_calls};
 use warpwright_llm_serving::model::Model;
+use warpwright_llm_serving::template::Conversation;
 use warpwright_llm_serving::text::{ParserOptions, Tool};
 
 use crate::guide::random_answer_of;
@@ -24,9 +25,10 @@ const LIST: &str = "{% for c in m.tool_calls %}{{ ', ' if not loop.first }}\
     {\"name\": {{ c.function.name | tojson }}, \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}]";
 
 /// Forms as models write them: Hermes 2 and Qwen 2.5, Llama 3, Mistral Nemo, Mistral Small 3.2 and Devstral, xLAM,
-/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations with arguments as a mapping and as text, Command R7B, Qwen3-Coder, which has tags, and Llama 4 and LFM 2,
-/// which have calls of Python.
-const FORMS: [Form; 15] = [
+/// Llama-Nemotron, Apriel, Functionary 3.1, DeepSeek-R1's distillations with arguments as a mapping and as text, Command
+/// R7B, Kimi K2; Qwen3-Coder, GLM 4.5 and 4.7, MiniMax M2 and Seed-OSS, which have tags; and Llama 4 and LFM 2, which have
+/// calls of Python.
+const FORMS: [Form; 20] = [
     Form {
         name: "hermes",
         turn: "{% for c in m.tool_calls %}{{ '\\n' if not loop.first }}<tool_call>\n{\"name\": \"{{ c.function.name }}\", \
@@ -129,6 +131,54 @@ const FORMS: [Form; 15] = [
             <parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>\n{% endfor %}",
         written: "<tool_call>\n<function=look>\n<parameter=city>\nUlm\n</parameter>\n</function>\n</tool_call>\n\
             <tool_call>\n<function=count>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "glm 4.5",
+        turn: "{% for c in m.tool_calls %}{{ '\\n<tool_call>' + c.function.name }}\n{% for k, v in c.function.arguments.items() %}\
+            <arg_key>{{ k }}</arg_key>\n<arg_value>{{ v | tojson if v is not string else v }}</arg_value>\n{% endfor %}</tool_call>{% endfor %}",
+        written: "\n<tool_call>look\n<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n</tool_call>\n<tool_call>count\n\
+            <arg_key>n</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "glm 4.7",
+        turn: "{% for c in m.tool_calls %}<tool_call>{{ c.function.name }}{% for k, v in c.function.arguments.items() %}\
+            <arg_key>{{ k }}</arg_key><arg_value>{{ v | tojson if v is not string else v }}</arg_value>{% endfor %}</tool_call>{% endfor %}",
+        written: "<tool_call>look<arg_key>city</arg_key><arg_value>Ulm</arg_value></tool_call><tool_call>count\
+            <arg_key>n</arg_key><arg_value>3</arg_value></tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "minimax m2",
+        turn: "{{ '\\n<minimax:tool_call>\\n' }}{% for c in m.tool_calls %}<invoke name=\"{{ c.function.name }}\">\n\
+            {% for k, v in c.function.arguments | items %}<parameter name=\"{{ k }}\">{{ v | tojson if v is not string else v }}\
+            </parameter>\n{% endfor %}</invoke>\n{% endfor %}</minimax:tool_call>",
+        written: "<minimax:tool_call>\n<invoke name=\"look\">\n<parameter name=\"city\">Ulm</parameter>\n</invoke>\n\
+            <invoke name=\"count\">\n<parameter name=\"n\">3</parameter>\n</invoke>\n</minimax:tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "seed-oss",
+        turn: "{% for c in m.tool_calls %}{{ '\\n<seed:tool_call>\\n<function=' + c.function.name + '>\\n' }}\
+            {% for k, v in c.function.arguments | items %}<parameter={{ k }}>{{ v | string }}</parameter>\n{% endfor %}\
+            </function>\n</seed:tool_call>{% endfor %}",
+        written: "<seed:tool_call>\n<function=look>\n<parameter=city>Ulm</parameter>\n</function>\n</seed:tool_call>\n\
+            <seed:tool_call>\n<function=count>\n<parameter=n>3</parameter>\n</function>\n</seed:tool_call>",
+        one_call: false,
+        short_ids: false,
+    },
+    Form {
+        name: "kimi k2",
+        turn: "<|tool_calls_section_begin|>{% for c in m.tool_calls %}<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>\
+            {{ c.function.arguments | tojson }}<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>",
+        written: "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{\"city\": \"Ulm\"}\
+            <|tool_call_end|><|tool_call_begin|>functions.count:1<|tool_call_argument_begin|>{\"n\": 3}<|tool_call_end|>\
+            <|tool_calls_section_end|>",
         one_call: false,
         short_ids: false,
     },
@@ -264,6 +314,51 @@ fn arguments_of_python_are_read_as_json() {
             let read = parse(&options, text, size, false);
             assert_eq!(read, [("call", expected.to_owned())], "{text} in pieces of {size}");
         }
+    }
+}
+
+/// A template without calls, whose prompt has this text where there are tools.
+fn of_prompt(shown: &str) -> Model {
+    let template = format!(
+        "{{% if tools %}}{shown}{{{{ tools | tojson }}}}{{% endif %}}{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n\
+         {{{{ m.content }}}}<|im_end|>\n{{% endfor %}}{{% if add_generation_prompt %}}<|im_start|>assistant\n{{% endif %}}"
+    );
+    Model::from_gguf("toy", &vocabulary(), Some(&template)).unwrap()
+}
+
+#[test]
+fn calls_that_no_template_writes_are_known_by_the_prompt() {
+    let calls = "<|tool_call|>[{\"name\": \"look\", \"arguments\": {\"city\": \"Ulm\"}}, {\"name\": \"count\", \"arguments\": {\"n\": 3}}]";
+    let expected = [("call", "look {\"city\":\"Ulm\"}".to_owned()), ("call", "count {\"n\":3}".to_owned())];
+    // Granite 3, and Phi-4-mini.
+    for (shown, end) in [("Respond with <|tool_call|>.", ""), ("<|tool|>", "<|/tool_call|>")] {
+        let model = of_prompt(shown);
+        let form = model.template.calls().clone();
+        let options = ParserOptions { tools: tools().into(), form, ..ParserOptions::default() };
+        let text = format!("{calls}{end}");
+        for size in 1..text.len() {
+            assert_eq!(parse(&options, &text, size, false), expected, "{shown} in pieces of {size}");
+        }
+        let grammars = Grammars::new(&model.tokenizer, CAPACITY.vocabulary, &model.stops).unwrap();
+        let grammar = tool_calls(model.template.calls(), &tools(), true, &model.tokenizer).unwrap();
+        let guide = &mut *grammars.guide(&grammar, false).unwrap();
+        let (text, ended) = random_answer_of(&model, guide, 0, 4000);
+        assert!(ended && text.starts_with("<|tool_call|>[{\"name\": \"") && text.ends_with(end), "{text}");
+    }
+}
+
+#[test]
+fn identifiers_have_the_name_where_the_template_writes_no_other() {
+    let form = FORMS.iter().find(|form| form.name == "kimi k2").expect("a form");
+    let call = |id: &str, name: &str| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } });
+    let messages = vec![
+        json!({ "role": "assistant", "content": "", "tool_calls": [call("a", "look"), call("b", "count")] }),
+        json!({ "role": "tool", "tool_call_id": "b", "content": "{{ id }}" }),
+        json!({ "role": "assistant", "content": "", "tool_calls": [call("a", "look")] }),
+    ];
+    let text = form.model().template.render(&Conversation { messages, ..Conversation::default() }).unwrap();
+    for id in ["functions.look:0", "functions.count:1", "functions.look:2"] {
+        assert_eq!(text.matches(id).count(), 1, "{text}");
     }
 }
 

@@ -173,7 +173,7 @@ fn schemas_that_take_long_to_compile_are_refused() {
         }
     }
     let tool = Tool { name: "f".to_owned(), parameters: json!({ "patternProperties": many("^p", 5000) }) };
-    let error = tool_calls(&CallForm::Tags, &[tool], false, &model().tokenizer).unwrap_err().to_string();
+    let error = tool_calls(&CallForm::default(), &[tool], false, &model().tokenizer).unwrap_err().to_string();
     assert!(error.starts_with(patterns), "{error}");
     let apart: serde_json::Map<String, Value> = (0..30).map(|i| (format!("^p{i}$"), text.clone())).collect();
     let required: Vec<String> = (0..2000).map(|i| format!("p{i}")).collect();
@@ -193,7 +193,8 @@ fn required_tool_calls_parse() {
             "city": { "type": "string" }, "days": { "type": "integer" },
         } }),
     };
-    let grammar = tool_calls(&CallForm::Tags, std::slice::from_ref(&tool), true, &model().tokenizer).unwrap();
+    let grammar =
+        tool_calls(&CallForm::default(), std::slice::from_ref(&tool), true, &model().tokenizer).unwrap();
     let grammars = grammars();
     for seed in 0..4 {
         let mut guide = grammars.guide(&grammar, false).unwrap();

@@ -1,18 +1,135 @@
 //! The form in which a model writes calls, as its chat template shows it.
 
+use std::sync::Arc;
+
 /// Stands for the identifier of a call in the texts of a form. Mistral's templates want nine letters and digits.
 pub(crate) const ID: &str = "q1W2e3R4t";
 
 /// How calls are written.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CallForm {
-    /// Parameters as tags, inside of `<tool_call>`: Qwen 3.5 and Qwen3-Coder.
-    #[default]
-    Tags,
+    /// Parameters as tags: Qwen 3.5, Qwen3-Coder, GLM 4.5, MiniMax M2 and Seed-OSS.
+    Tags(TagForm),
     /// Arguments as a JSON object.
     Json(JsonForm),
     /// Arguments as those of a function of Python: Llama 4, LFM 2 and ToolACE.
     Python(PythonForm),
+}
+
+impl Default for CallForm {
+    /// The form of Qwen 3.5.
+    fn default() -> CallForm {
+        let [open, name_close, parameter, parameter_close, value_close, close] = QWEN.map(str::to_owned);
+        let between = Some(format!("{close}\n{open}"));
+        CallForm::Tags(TagForm::new(
+            open,
+            name_close,
+            [parameter, parameter_close, value_close],
+            between,
+            close,
+        ))
+    }
+}
+
+/// The texts of Qwen 3.5's form.
+const QWEN: [&str; 6] =
+    ["<tool_call>\n<function=", ">\n", "<parameter=", ">\n", "\n</parameter>\n", "</function>\n</tool_call>"];
+
+/// `OPEN NAME NAME_CLOSE (PARAMETER NAME PARAMETER_CLOSE VALUE VALUE_CLOSE)* CLOSE`, where the values are texts or JSON
+/// and the rest are texts. BETWEEN stands for the CLOSE of a call and the OPEN of the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TagForm {
+    pub(crate) open: String,
+    pub(crate) name_close: String,
+    pub(crate) parameter: String,
+    pub(crate) parameter_close: String,
+    pub(crate) value_close: String,
+    /// `None` where an answer has one call at most.
+    pub(crate) between: Option<String>,
+    pub(crate) close: String,
+    /// What the parser looks for.
+    tags: Arc<Tags>,
+}
+
+/// The tags of a form, without white space around them. Models leave some of it out.
+#[derive(Debug, PartialEq)]
+pub(super) struct Tags {
+    /// What tells that a call begins.
+    mark: String,
+    /// What stands before the name, after the mark. Empty where the name follows the mark (GLM 4.5).
+    pub(super) function: String,
+    /// What ends the name. Empty where white space or a tag does.
+    pub(super) name_end: String,
+    pub(super) parameter: String,
+    /// What ends the name of a parameter.
+    pub(super) parameter_end: String,
+    /// What stands between that and the value. Empty in most forms.
+    pub(super) value: String,
+    pub(super) value_end: String,
+    /// Whether values are lines of their own.
+    pub(super) are_lines: bool,
+    /// What ends the function, if it is not what ends the call.
+    pub(super) function_end: String,
+    pub(super) call_end: String,
+}
+
+/// A text of tags after its first tag, and the rest. A text without a whole tag is the rest.
+fn first_tag(text: &str) -> (&str, &str) {
+    let (tag, rest) = text.trim().split_at(text.trim().find('>').map_or(0, |at| at + 1));
+    (tag, rest.trim())
+}
+
+impl TagForm {
+    /// From the texts, those of a parameter in a list.
+    pub(crate) fn new(
+        open: String,
+        name_close: String,
+        [parameter, parameter_close, value_close]: [String; 3],
+        between: Option<String>,
+        close: String,
+    ) -> TagForm {
+        let (mark, function) = first_tag(&open);
+        let (parameter_end, value) = first_tag(&parameter_close);
+        let (function_end, call_end) = match first_tag(&close) {
+            (only, "") => ("", only),
+            both => both,
+        };
+        let tags = [
+            mark,
+            function,
+            name_close.trim(),
+            parameter.trim(),
+            parameter_end,
+            value,
+            value_close.trim(),
+            function_end,
+            call_end,
+        ];
+        let [mark, function, name_end, tag, parameter_end, value, value_end, function_end, call_end] =
+            tags.map(str::to_owned);
+        let tags = Tags {
+            mark,
+            function,
+            name_end,
+            parameter: tag,
+            parameter_end,
+            value,
+            value_end,
+            are_lines: parameter_close.ends_with('\n'),
+            function_end,
+            call_end,
+        };
+        TagForm {
+            tags: tags.into(),
+            open,
+            name_close,
+            parameter,
+            parameter_close,
+            value_close,
+            between,
+            close,
+        }
+    }
 }
 
 /// `OPEN NAME MIDDLE ARGUMENTS (BETWEEN NAME MIDDLE ARGUMENTS)* CLOSE`, where the arguments are a JSON object and the
@@ -120,38 +237,66 @@ impl CallForm {
     /// The text that tells that a call begins, if it is not empty.
     pub(in crate::text) fn mark(&self) -> &str {
         match self {
-            CallForm::Tags => "",
+            CallForm::Tags(form) => &form.tags.mark,
             CallForm::Json(form) => &form.mark,
             CallForm::Python(form) => &form.mark,
         }
+    }
+
+    /// Its tags, if it has some.
+    pub(super) fn tags(&self) -> Option<&Arc<Tags>> {
+        if let CallForm::Tags(form) = self { Some(&form.tags) } else { None }
+    }
+
+    /// What stands before the name of a function, where that is a tag: it tells that a call begins, too.
+    pub(in crate::text) fn function(&self) -> &str {
+        self.tags().map_or("", |tags| &tags.function)
+    }
+
+    /// What ends the name of a function after that tag.
+    pub(in crate::text) fn name_end(&self) -> &str {
+        self.tags().map_or("", |tags| &tags.name_end)
     }
 
     /// What stands before a text after the mark of a call, where texts have a name, too.
     pub(in crate::text) fn before_text(&self) -> Option<String> {
         match self {
             CallForm::Json(form) => form.text.as_ref().map(|name| format!("{name}{}", form.middle)),
-            CallForm::Tags | CallForm::Python(_) => None,
+            CallForm::Tags(_) | CallForm::Python(_) => None,
         }
     }
 
     /// Whether an answer that begins with an object or a list may be a call.
     pub(in crate::text) fn is_bare(&self) -> bool {
-        *self != CallForm::Tags && self.mark().is_empty()
+        self.mark().is_empty()
     }
 
-    /// What may follow a call: the text before the next one, and the text at the end. Both may be empty.
-    pub(in crate::text) fn following(&self) -> [&str; 2] {
+    /// The text before a next call. May be empty.
+    pub(in crate::text) fn next_mark(&self) -> &str {
         match self {
-            CallForm::Tags => ["", ""],
-            CallForm::Json(form) => [&form.next_mark, &form.close_mark],
-            CallForm::Python(form) => [&form.next_mark, &form.close_mark],
+            CallForm::Tags(_) => "",
+            CallForm::Json(form) => &form.next_mark,
+            CallForm::Python(form) => &form.next_mark,
+        }
+    }
+
+    /// Texts that end a call, or all of them. Each may be empty.
+    pub(in crate::text) fn ends(&self) -> [&str; 2] {
+        match self {
+            CallForm::Tags(form) => [&form.tags.function_end, &form.tags.call_end],
+            CallForm::Json(form) => ["", &form.close_mark],
+            CallForm::Python(form) => ["", &form.close_mark],
         }
     }
 
     /// Whether a special token of this text is a part of the form.
     pub(in crate::text) fn has(&self, token: &str) -> bool {
         let (texts, between) = match self {
-            CallForm::Tags => return false,
+            CallForm::Tags(form) => {
+                let texts =
+                    [&form.open, &form.parameter, &form.parameter_close, &form.value_close, &form.close];
+                (texts.to_vec(), &form.between)
+            }
             CallForm::Json(form) => (vec![&form.open, &form.middle, &form.close], &form.between),
             CallForm::Python(form) => (vec![&form.open, &form.close], &form.between),
         };

@@ -8,13 +8,12 @@ mod xml;
 
 use super::Part;
 pub(crate) use form::ID;
-pub use form::{CallForm, JsonForm, PythonForm};
+pub use form::{CallForm, JsonForm, PythonForm, TagForm};
 use json::JsonCall;
 use python::PythonCall;
 pub(crate) use tool::is_text;
-pub(super) use tool::{CALL, CALL_END, FUNCTION, Progress};
+pub(super) use tool::{CALL, CALL_END, FUNCTION, FUNCTION_END, Progress};
 pub use tool::{Tool, ToolCall};
-pub(super) use xml::FUNCTION_END;
 use xml::XmlCall;
 
 /// A call that is being written.
@@ -36,27 +35,27 @@ pub(super) enum Opening {
 }
 
 impl Call {
-    /// Takes the beginning of a call off `text`, which follows `<tool_call>` or the form's own mark. The XML form
-    /// (Qwen 3.5) is `<function=NAME><parameter=NAME>VALUE</parameter></function>`, the JSON form (Qwen 2.5 and 3)
-    /// `{"name": NAME, "arguments": {}}`, which may be in a list. Other forms have their arguments alone as JSON, or are
-    /// calls of Python.
+    /// Takes the beginning of a call off `text`, which follows `<tool_call>` or the form's own mark. The call has the tags
+    /// of the form or of Qwen 3.5, `<function=NAME><parameter=NAME>VALUE</parameter></function>`, or it is JSON as Qwen 2.5
+    /// and 3 write it, `{"name": NAME, "arguments": {}}`, which may be in a list. Other forms have their arguments alone as
+    /// JSON, or are calls of Python.
     pub(super) fn open(
         text: &mut String,
         tools: &[Tool],
         (form, is_bare): (&CallForm, bool),
         parts: &mut Vec<Part>,
     ) -> Opening {
-        let begun = text.trim_start();
-        if begun.is_empty() || (begun.len() < FUNCTION.len() && FUNCTION.starts_with(begun)) {
+        if text.trim_start().is_empty() {
             return Opening::Unknown;
         }
-        if begun.starts_with(FUNCTION) {
-            return match XmlCall::open(text, tools, parts) {
-                Some(Some(call)) => Opening::Call(Call::Xml(call)),
-                Some(None) => Opening::None,
-                None => Opening::Unknown,
-            };
+        let of_qwen = CallForm::default();
+        for tags in form.tags().into_iter().chain(of_qwen.tags()) {
+            match XmlCall::open(text, tags, tools, parts) {
+                Opening::None => {}
+                opening => return opening,
+            }
         }
+        let begun = text.trim_start();
         let in_list = begun.strip_prefix('[').map_or(begun, str::trim_start);
         if in_list.is_empty() {
             return Opening::Unknown;

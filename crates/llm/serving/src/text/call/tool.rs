@@ -24,8 +24,10 @@ pub struct ToolCall {
 pub(crate) const CALL: &str = "<tool_call>";
 /// The tag after a call.
 pub(crate) const CALL_END: &str = "</tool_call>";
-/// The beginning of a call in the XML form.
+/// The beginning of a call of Qwen 3.5, in `<tool_call>`.
 pub(crate) const FUNCTION: &str = "<function=";
+/// Its end.
+pub(crate) const FUNCTION_END: &str = "</function>";
 
 /// Whether a call is complete.
 #[derive(Clone, Copy, Debug, PartialEq)]

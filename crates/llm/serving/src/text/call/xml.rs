@@ -1,21 +1,23 @@
 //! Calls as tags.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::super::Part;
 use super::super::stop::overlap;
+use super::form::Tags;
 use super::json::JsonCall;
-use super::tool::{CALL_END, FUNCTION, Progress, Tool, is_text};
+use super::tool::{Progress, Tool, is_text};
+use super::{Call, Opening};
 
-pub(in crate::text) const FUNCTION_END: &str = "</function>";
-const PARAMETER: &str = "<parameter=";
-const PARAMETER_END: &str = "</parameter>";
 /// The longest name that a tag may have. Longer text is none.
 const LONGEST_NAME: usize = 256;
 
-/// Reads `<function=NAME><parameter=NAME>VALUE</parameter></function>`.
+/// Reads a call in tags, such as `<function=NAME><parameter=NAME>VALUE</parameter></function>`.
 #[derive(Clone, Debug)]
 pub(in crate::text) struct XmlCall {
+    tags: Arc<Tags>,
     /// The schema of the parameters.
     parameters: Value,
     /// The parameter whose value is read.
@@ -43,23 +45,41 @@ enum Kind {
 }
 
 impl XmlCall {
-    /// Takes the tag with the name off `text`. `None` if more text is needed, `Some(None)` if there is no such tag.
-    pub(super) fn open(text: &mut String, tools: &[Tool], parts: &mut Vec<Part>) -> Option<Option<XmlCall>> {
-        let after = text.trim_start().strip_prefix(FUNCTION)?;
-        let name = after.split('>').next().unwrap_or_default();
+    /// Takes the name and the tag before it off `text`. A name without a tag is that of a tool.
+    pub(super) fn open(
+        text: &mut String,
+        tags: &Arc<Tags>,
+        tools: &[Tool],
+        parts: &mut Vec<Part>,
+    ) -> Opening {
+        let begun = text.trim_start();
+        let Some(after) = begun.strip_prefix(tags.function.as_str()) else {
+            return if tags.function.starts_with(begun) { Opening::Unknown } else { Opening::None };
+        };
+        let after = after.trim_start();
+        let end = match tags.name_end.as_str() {
+            "" => after.find(|c: char| c.is_whitespace() || c == '<'),
+            end => after.find(end),
+        };
+        let name = after[..end.unwrap_or(after.len())].trim();
         if name.len() > LONGEST_NAME || name.contains(['<', '\n']) {
-            return Some(None);
+            return Opening::None;
         }
-        let rest = after.get(name.len() + 1..)?;
-        let name = name.trim().to_owned();
-        if name.is_empty() {
-            return Some(None);
+        let tool = tools.iter().find(|tool| tool.name == name);
+        let is_named = !tags.function.is_empty();
+        let Some(end) = end else {
+            let may_be = is_named || tools.iter().any(|tool| tool.name.starts_with(name));
+            return if may_be { Opening::Unknown } else { Opening::None };
+        };
+        if name.is_empty() || !(is_named || tool.is_some()) {
+            return Opening::None;
         }
-        *text = rest.to_owned();
-        let parameters = tools.iter().find(|tool| tool.name == name).map(|tool| tool.parameters.clone());
-        parts.push(Part::Call(name));
-        Some(Some(XmlCall {
-            parameters: parameters.unwrap_or_default(),
+        parts.push(Part::Call(name.to_owned()));
+        let parameters = tool.map(|tool| tool.parameters.clone()).unwrap_or_default();
+        *text = after[end + tags.name_end.len()..].to_owned();
+        Opening::Call(Call::Xml(XmlCall {
+            tags: tags.clone(),
+            parameters,
             parameter: None,
             count: 0,
             whole: None,
@@ -93,24 +113,36 @@ impl XmlCall {
             self.whole = Some(Box::new(JsonCall::of_arguments()));
             return None;
         }
-        let is_end = begun.starts_with(FUNCTION_END);
+        let tags = self.tags.clone();
+        let is_end = !tags.function_end.is_empty() && begun.starts_with(&tags.function_end);
         // Some calls lack the tag of their function's end.
-        if is_end || begun.starts_with(CALL_END) {
+        if is_end || begun.starts_with(&tags.call_end) {
             *arguments += if self.count == 0 { "{}" } else { "}" };
-            *text = begun[if is_end { FUNCTION_END.len() } else { 0 }..].to_owned();
+            *text = begun[if is_end { tags.function_end.len() } else { 0 }..].to_owned();
             return Some(Progress::Complete);
         }
-        if let Some(after) = begun.strip_prefix(PARAMETER) {
-            let Some((name, rest)) = after.split_once('>') else { return Some(Progress::Open) };
+        if let Some(after) = begun.strip_prefix(tags.parameter.as_str()) {
+            let Some((name, rest)) = after.split_once(&tags.parameter_end) else {
+                return Some(Progress::Open);
+            };
+            let before_value = if tags.value.is_empty() { rest } else { rest.trim_start() };
+            let Some(rest) = before_value.strip_prefix(tags.value.as_str()) else {
+                if tags.value.starts_with(before_value) {
+                    return Some(Progress::Open);
+                }
+                // A parameter without a value is none.
+                *text = rest.to_owned();
+                return None;
+            };
             let name = name.trim().to_owned();
             let schema = &self.parameters["properties"][&name];
             let kind = if is_text(schema) { Kind::NewText } else { Kind::Value };
-            let rest = rest.to_owned();
-            *text = rest;
+            *text = rest.to_owned();
             self.parameter = Some(Parameter { name, kind });
             return None;
         }
-        if [FUNCTION_END, PARAMETER, CALL_END].iter().any(|tag| tag.starts_with(begun)) {
+        let mut all = [&tags.function_end, &tags.parameter, &tags.call_end].into_iter();
+        if all.any(|tag| tag.starts_with(begun)) {
             return Some(Progress::Open);
         }
         // Text between tags means nothing.
@@ -126,20 +158,22 @@ impl XmlCall {
         text: &mut String,
         arguments: &mut String,
     ) -> Option<Progress> {
-        let end = text.find(PARAMETER_END);
+        let tag = self.tags.value_end.clone();
+        let end = text.find(&tag);
         if end.is_none() && parameter.kind == Kind::Value {
             self.parameter = Some(parameter);
             return Some(Progress::Open);
         }
-        // One line break on each side belongs to the form.
-        let keep = || overlap(text, PARAMETER_END).max(overlap(text, "\n</parameter>"));
+        // One line break on each side belongs to a form that has values on lines of their own.
+        let line = if self.tags.are_lines { "\n" } else { "" };
+        let keep = || overlap(text, &tag).max(overlap(text, &format!("{line}{tag}")));
         let until = end.unwrap_or_else(|| text.len() - keep());
         let mut value = &text[..until];
         if parameter.kind != Kind::Text && !value.is_empty() {
-            value = value.strip_prefix('\n').unwrap_or(value);
+            value = value.strip_prefix(line).unwrap_or(value);
         }
         if end.is_some() {
-            value = value.strip_suffix('\n').unwrap_or(value);
+            value = value.strip_suffix(line).unwrap_or(value);
         }
         if parameter.kind != Kind::Text && (end.is_some() || until > 0) {
             arguments.push(if self.count == 0 { '{' } else { ',' });
@@ -163,7 +197,7 @@ impl XmlCall {
         }
         match end {
             Some(end) => {
-                text.drain(..end + PARAMETER_END.len());
+                text.drain(..end + tag.len());
                 None
             }
             None => {
