@@ -5,11 +5,17 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
+const COMMAND: &str = env!("CARGO_BIN_EXE_warpwright-llm");
+const FIXED: [&str; 7] = ["chat", MODEL, "--random-weights", "1", "--device", "emu:h200", "--dtype=f32"];
+
 fn chat(input: &str, flags: &str) -> Output {
-    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
-    let fixed = ["chat", model, "--random-weights", "1", "--device", "emu:h200", "--dtype", "f32"];
-    let mut child = Command::new(env!("CARGO_BIN_EXE_warpwright-llm"))
-        .args(fixed.into_iter().chain(flags.split(' ')))
+    output(Command::new(COMMAND).args(FIXED.into_iter().chain(flags.split(' '))), input)
+}
+
+/// What a process writes that reads this.
+fn output(command: &mut Command, input: &str) -> Output {
+    let mut child = command
         .env("RUST_BACKTRACE", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -65,4 +71,19 @@ fn errors_of_a_pipe_are_sentences_and_end_it() {
         assert!(error(&output).ends_with(end), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
+}
+
+/// `script` of util-linux gives the command a terminal.
+#[test]
+fn lines_that_are_typed_ahead_wait_for_their_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("saved.json");
+    let typed = format!("/system Be\n/system Be brief.\none\n/save {}\n/exit\n", path.display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{COMMAND} {} -n 3", FIXED.join(" ")), "/dev/null"]);
+    let output = output(script.env("XDG_STATE_HOME", folder.path()).env("TERM", "xterm"), &typed);
+    assert!(output.status.success(), "{output:?}");
+    let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(saved["messages"][0], json!({ "role": "system", "content": "Be brief." }));
+    assert_eq!(saved["messages"][1], json!({ "role": "user", "content": "one" }));
 }
