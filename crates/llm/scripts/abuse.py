@@ -128,7 +128,8 @@ async def ahead():
     sent = b"".join(head("/v1/completions", len(body), "" if i < 4 else "Connection: close\r\n") + body for i in range(5))
     reader, writer = await asyncio.open_connection(HOST, PORT, limit=1 << 20)
     writer.write(sent)
-    answer = await asyncio.wait_for(reader.read(), 600)
+    # The five are answered one after the other.
+    answer = await asyncio.wait_for(reader.read(), 5 * 600)
     writer.close()
     if answer.count(b"HTTP/1.1 ") != 5 and not stopping:
         WRONG.append(f"ahead: {answer.count(b'HTTP/1.1 ')} answers of 5")

@@ -31,7 +31,8 @@ def ask(page, text, wait=True, timeout=120_000):
     page.fill("#composer textarea", text)
     page.keyboard.press("Enter")
     if wait:
-        until(page, "document.querySelector('#send').textContent === 'Send'", timeout=timeout)
+        # The field is empty once the message is sent, which a busy machine may delay.
+        until(page, "document.querySelector('#composer textarea').value === '' && document.querySelector('#send').textContent === 'Send'", timeout=timeout)
 
 
 def last(page, selector=""):
