@@ -257,6 +257,7 @@ macro_rules! tuples {
         }
 
         impl<$($from: Yields<$to>, $to),*> Yields<($($to,)*)> for ($($from,)*) {
+            #[allow(clippy::unused_unit, reason = "the tuple of no elements is the unit")]
             fn yield_into(self, _sources: &mut Sources) -> ($($to,)*) {
                 ($(self.$index.yield_into(_sources),)*)
             }
