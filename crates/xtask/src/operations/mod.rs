@@ -43,8 +43,9 @@ const GROUPS: [(&str, &[&str]); 17] = [
 ];
 
 /// Modules without operations that a kernel calls by name.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "arithmetic",
+    "device_value",
     "element",
     "index",
     "kernel",
