@@ -215,14 +215,8 @@ fn tag_form(one: &str, two: Option<&str>) -> Option<CallForm> {
         let after_first = two.split_once(&format!("8{value_close}"))?.1;
         Some(after_first.split_once(NAME)?.0.to_owned())
     });
-    let texts = [parameter, parameter_close, value_close].map(str::to_owned);
-    Some(CallForm::Tags(TagForm::new(
-        open.to_owned(),
-        name_close.to_owned(),
-        texts,
-        between,
-        close.to_owned(),
-    )))
+    let texts = [open, name_close, parameter, parameter_close, value_close, close];
+    Some(CallForm::Tags(TagForm::new(texts, between)))
 }
 
 type Place = (usize, usize);

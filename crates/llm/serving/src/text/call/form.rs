@@ -1,6 +1,6 @@
 //! The form in which a model writes calls, as its chat template shows it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Stands for the identifier of a call in the texts of a form. Mistral's templates want nine letters and digits.
 pub(crate) const ID: &str = "q1W2e3R4t";
@@ -17,23 +17,17 @@ pub enum CallForm {
 }
 
 impl Default for CallForm {
-    /// The form of Qwen 3.5.
     fn default() -> CallForm {
-        let [open, name_close, parameter, parameter_close, value_close, close] = QWEN.map(str::to_owned);
-        let between = Some(format!("{close}\n{open}"));
-        CallForm::Tags(TagForm::new(
-            open,
-            name_close,
-            [parameter, parameter_close, value_close],
-            between,
-            close,
-        ))
+        QWEN.clone()
     }
 }
 
-/// The texts of Qwen 3.5's form.
-const QWEN: [&str; 6] =
-    ["<tool_call>\n<function=", ">\n", "<parameter=", ">\n", "\n</parameter>\n", "</function>\n</tool_call>"];
+/// The form of Qwen 3.5, which is read for every model.
+pub(super) static QWEN: LazyLock<CallForm> = LazyLock::new(|| {
+    let (open, close) = ("<tool_call>\n<function=", "</function>\n</tool_call>");
+    let texts = [open, ">\n", "<parameter=", ">\n", "\n</parameter>\n", close];
+    CallForm::Tags(TagForm::new(texts, Some(format!("{close}\n{open}"))))
+});
 
 /// `OPEN NAME NAME_CLOSE (PARAMETER NAME PARAMETER_CLOSE VALUE VALUE_CLOSE)* CLOSE`, where the values are texts or JSON
 /// and the rest are texts. BETWEEN stands for the CLOSE of a call and the OPEN of the next.
@@ -80,47 +74,29 @@ fn first_tag(text: &str) -> (&str, &str) {
 }
 
 impl TagForm {
-    /// From the texts, those of a parameter in a list.
-    pub(crate) fn new(
-        open: String,
-        name_close: String,
-        [parameter, parameter_close, value_close]: [String; 3],
-        between: Option<String>,
-        close: String,
-    ) -> TagForm {
-        let (mark, function) = first_tag(&open);
-        let (parameter_end, value) = first_tag(&parameter_close);
-        let (function_end, call_end) = match first_tag(&close) {
+    /// From the texts in their order, and what stands between two calls.
+    pub(crate) fn new(texts: [&str; 6], between: Option<String>) -> TagForm {
+        let [open, name_close, parameter, parameter_close, value_close, close] = texts;
+        let (mark, function) = first_tag(open);
+        let (parameter_end, value) = first_tag(parameter_close);
+        let (function_end, call_end) = match first_tag(close) {
             (only, "") => ("", only),
             both => both,
         };
-        let tags = [
-            mark,
-            function,
-            name_close.trim(),
-            parameter.trim(),
-            parameter_end,
-            value,
-            value_close.trim(),
-            function_end,
-            call_end,
-        ];
-        let [mark, function, name_end, tag, parameter_end, value, value_end, function_end, call_end] =
-            tags.map(str::to_owned);
         let tags = Tags {
-            mark,
-            function,
-            name_end,
-            parameter: tag,
-            parameter_end,
-            value,
-            value_end,
+            mark: mark.to_owned(),
+            function: function.to_owned(),
+            name_end: name_close.trim().to_owned(),
+            parameter: parameter.trim().to_owned(),
+            parameter_end: parameter_end.to_owned(),
+            value: value.to_owned(),
+            value_end: value_close.trim().to_owned(),
             are_lines: parameter_close.ends_with('\n'),
-            function_end,
-            call_end,
+            function_end: function_end.to_owned(),
+            call_end: call_end.to_owned(),
         };
+        let [open, name_close, parameter, parameter_close, value_close, close] = texts.map(str::to_owned);
         TagForm {
-            tags: tags.into(),
             open,
             name_close,
             parameter,
@@ -128,6 +104,7 @@ impl TagForm {
             value_close,
             between,
             close,
+            tags: tags.into(),
         }
     }
 }

@@ -48,8 +48,7 @@ impl Call {
         if text.trim_start().is_empty() {
             return Opening::Unknown;
         }
-        let of_qwen = CallForm::default();
-        for tags in form.tags().into_iter().chain(of_qwen.tags()) {
+        for tags in form.tags().into_iter().chain(form::QWEN.tags()) {
             match XmlCall::open(text, tags, tools, parts) {
                 Opening::None => {}
                 opening => return opening,
