@@ -99,7 +99,7 @@ pub(crate) fn registers<V: DeviceValue + ?Sized>(value: &mut V) -> Vec<Register>
     registers
 }
 
-/// Copies the registers of `value` to those of `place`, or makes `place` hold them.
+/// Copies the registers of `value` to the registers of `place`, or makes `place` hold them.
 ///
 /// Build-time parts are the same in both, as `same_shape` has found.
 pub(crate) fn assign_registers<V: DeviceValue>(place: &mut V, mut value: V, location: Location) {

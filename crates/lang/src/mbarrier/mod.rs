@@ -348,12 +348,12 @@ impl Mbarriers {
         Mbarrier::at(self.first.at(index))
     }
 
-    /// Notes that a device value is the index of one of these barriers: a stage of their ring.
+    /// Notes that a device value is the index of one of these barriers: a stage.
     #[track_caller]
     fn note_stage(self, index: ElementOffset) {
         let ElementOffset::Device { index: Operand::Register(index), .. } = index else { return };
         let (array, location) = (self.first.parts().0, here());
-        recorder::with(|recorder| recorder.note_ring_index(array, self.count, index, location));
+        recorder::with(|recorder| recorder.note_mbarrier_index(array, self.count, index, location));
         recorder::with(|recorder| {
             if recorder.stages_of(index).is_none() {
                 recorder.note_stages(index, Stages { count: self.count, pipeline: None });

@@ -107,10 +107,11 @@ impl Recorder {
         let mistake = |it: &Collective| {
             let mut left = vec![false; all as usize];
             for departure in &self.notes.departures[..it.departures] {
-                let leaving = threads.meeting(&departure.conditions)?;
+                let leaving = threads.holding_all(&departure.conditions)?;
                 left.iter_mut().zip(leaving).for_each(|(left, leaving)| *left |= leaving);
             }
-            let gone = threads.meeting(&it.conditions)?.iter().zip(&left).filter(|(a, b)| **a && **b).count();
+            let gone =
+                threads.holding_all(&it.conditions)?.iter().zip(&left).filter(|(a, b)| **a && **b).count();
             let departure = self.notes.departures[..it.departures].last()?;
             (gone > 0 && gone < all as usize).then(|| StagingError {
                 location: it.location,
@@ -136,7 +137,7 @@ impl Recorder {
         let threads = Threads::of_block(&self.kernel);
         let Some(threads) = threads.filter(|_| !leaves(&self.kernel.body, &mut Vec::new())) else { return };
         let reached: Vec<_> =
-            collectives.iter().filter_map(|it| Some((it, threads.meeting(&it.conditions)?))).collect();
+            collectives.iter().filter_map(|it| Some((it, threads.holding_all(&it.conditions)?))).collect();
         // Threads may meet at barriers in different branches.
         let meets_elsewhere = |of: Group, reaching: &[bool]| {
             let is_disjoint = |other: &[bool]| other.iter().zip(reaching).all(|(a, b)| !(*a && *b));

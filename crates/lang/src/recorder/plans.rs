@@ -10,7 +10,7 @@ impl PlanIndex {
     /// What is wrong, if some thread that reaches it has an index that the plan does not have.
     fn mistake(&self, threads: &Threads<'_>) -> Option<String> {
         let indices = threads.value(self.index)?;
-        let reaches = threads.meeting(&self.conditions)?;
+        let reaches = threads.holding_all(&self.conditions)?;
         let reaching = indices.iter().zip(reaches).filter_map(|(index, reaches)| reaches.then_some(*index));
         let most = reaching.max().filter(|most| *most >= self.threads)?;
         let Self { plan, threads, .. } = self;

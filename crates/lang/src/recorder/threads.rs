@@ -140,7 +140,7 @@ impl<'a> Threads<'a> {
     }
 
     /// The threads for which all conditions hold, if they are known: a predicate, and whether it holds.
-    pub(super) fn meeting(&self, conditions: &[(Register, bool)]) -> Option<Vec<bool>> {
+    pub(super) fn holding_all(&self, conditions: &[(Register, bool)]) -> Option<Vec<bool>> {
         let mut all = vec![true; self.count() as usize];
         for (condition, holds) in conditions {
             let holding = self.holding(*condition)?;

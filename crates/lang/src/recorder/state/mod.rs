@@ -15,7 +15,8 @@ pub(crate) use self::elements::{Elements, TileElement, Transfer};
 pub use self::error::StagingError;
 pub(crate) use self::facts::{Columns, Facts, PipelineId, Stages};
 pub(crate) use self::notes::{
-    Collective, Conditions, Departure, Group, Notes, PlanIndex, RingIndex, SharedTile, StageStep, StageUse,
+    Collective, Conditions, Departure, Group, MbarrierIndex, Notes, PlanIndex, SharedTile, StageStep,
+    StageUse,
 };
 pub(crate) use self::owner::{NO_REGISTER, Owner, number_in_kernel};
 pub use self::region::RegionId;

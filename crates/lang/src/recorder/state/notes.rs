@@ -14,7 +14,7 @@ pub(crate) struct Notes {
     pub(crate) collectives: Vec<Collective>,
     pub(crate) departures: Vec<Departure>,
     pub(crate) stage_steps: Vec<StageStep>,
-    pub(crate) ring_indices: Vec<RingIndex>,
+    pub(crate) mbarrier_indices: Vec<MbarrierIndex>,
 }
 
 /// The device conditions around an operation, and whether each holds there.
@@ -85,11 +85,11 @@ pub(crate) struct StageStep {
     pub(crate) location: Location,
 }
 
-/// An index of an mbarrier in a ring.
-pub(crate) struct RingIndex {
-    /// The base register of the ring.
-    pub(crate) ring: Register,
-    /// The mbarriers of the ring.
+/// An index of an mbarrier in an array of them.
+pub(crate) struct MbarrierIndex {
+    /// The base register of the array.
+    pub(crate) array: Register,
+    /// The mbarriers of the array.
     pub(crate) count: u32,
     pub(crate) index: Register,
     pub(crate) location: Location,

@@ -1,32 +1,32 @@
-//! The indices of mbarriers in their ring, as remainders of a number of stages.
+//! The indices of mbarriers in their array, as remainders of a number of stages.
 
 use rustc_hash::FxHashMap;
 use warpwright_ir::{Location, Operand, Register};
 
 use super::Recorder;
-use super::state::RingIndex;
+use super::state::MbarrierIndex;
 
 impl Recorder {
-    /// Notes the index of an mbarrier in a ring of `count`.
-    pub(crate) fn note_ring_index(
+    /// Notes the index of an mbarrier in an array of `count`.
+    pub(crate) fn note_mbarrier_index(
         &mut self,
-        ring: Register,
+        array: Register,
         count: u32,
         index: Register,
         location: Location,
     ) {
-        self.notes.ring_indices.push(RingIndex { ring, count, index, location });
+        self.notes.mbarrier_indices.push(MbarrierIndex { array, count, index, location });
     }
 
-    /// Refuses remainders of a number that is not the ring's: of a larger one, and of different ones.
-    pub(super) fn check_ring_indices(&mut self) {
-        let indices = std::mem::take(&mut self.notes.ring_indices);
+    /// Refuses remainders of a number that is not the array's: of a larger one, and of different ones.
+    pub(super) fn check_mbarrier_indices(&mut self) {
+        let indices = std::mem::take(&mut self.notes.mbarrier_indices);
         if indices.is_empty() {
             return;
         }
         let remainders = self.remainders();
-        let mut of_ring: FxHashMap<Register, (i128, Location)> = FxHashMap::default();
-        for RingIndex { ring, count, index, location } in indices {
+        let mut of_array: FxHashMap<Register, (i128, Location)> = FxHashMap::default();
+        for MbarrierIndex { array, count, index, location } in indices {
             let Some(&stages) = remainders.get(&index) else { continue };
             if stages > count.into() {
                 let message = format!(
@@ -36,7 +36,7 @@ impl Recorder {
                 self.error(location, message);
                 continue;
             }
-            let (known, there) = *of_ring.entry(ring).or_insert((stages, location));
+            let (known, there) = *of_array.entry(array).or_insert((stages, location));
             if known != stages {
                 let message = format!(
                     "the index is a remainder of {stages}, and another one of these barriers of {known}: count the stages of a \
