@@ -31,7 +31,7 @@ fn draws(command: &str) -> bool {
 }
 
 /// What a command printed, without the notes of one that takes long: they depend on the machine.
-fn without_patience(printed: &str) -> String {
+fn without_progress(printed: &str) -> String {
     let note = |line: &&str| line.starts_with("note: ") && line.contains(" still runs after ");
     printed.split_inclusive('\n').filter(|line| !note(line)).collect()
 }
@@ -108,7 +108,7 @@ impl Runner {
             true => {
                 std::fs::read_to_string(&picture).with_context(|| format!("`{command}` draws nothing"))?
             }
-            false => without_patience(&String::from_utf8_lossy(&output.stdout)),
+            false => without_progress(&String::from_utf8_lossy(&output.stdout)),
         };
         std::fs::write(kept, format!("{status}\n{printed}"))?;
         Ok(())
@@ -121,6 +121,6 @@ mod tests {
     fn outputs_do_not_depend_on_how_long_a_command_takes() {
         let printed =
             "note: gemm on emu:h200 still runs after 10 s; Ctrl-C stops it\nnote: a finding\nright\n";
-        assert_eq!(super::without_patience(printed), "note: a finding\nright\n");
+        assert_eq!(super::without_progress(printed), "note: a finding\nright\n");
     }
 }
