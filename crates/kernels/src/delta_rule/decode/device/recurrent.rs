@@ -74,8 +74,8 @@ impl Recurrent {
         if start < end {
             let (initial, has_zeros) = sequences.initial(sequence);
             let after = sequences.slot(sequence);
-            for index in 0..self.heads() {
-                let head = block_idx().x * self.heads() + index;
+            let y = *y;
+            let advance = |head: Reg<u32>, is_last: Reg<bool>| {
                 let key_head = head / self.shape.group();
                 let of_slot = |slot: Reg<u32>| self.shape.slot_of_head(*states, slot, head).at(column);
                 let before = of_slot(initial);
@@ -154,13 +154,21 @@ impl Recurrent {
                 }
                 let to = slot_of_conv(after);
                 let is_first = (head % self.shape.group()).eq(0u32);
-                let is_last = index + 1 == self.heads();
                 if is_mine {
                     self.shape.store(to.at(columns[2]), &of_v);
                 }
-                if is_last && is_of_key & (is_first | !self.has_clusters) {
+                // Each head convolves q and k with the columns of the token before.
+                if is_of_key & if self.has_clusters { is_first } else { is_last } {
                     self.shape.store(to.at(columns[0]), &of_q);
                     self.shape.store(to.at(columns[1]), &of_k);
+                }
+            };
+            let heads = self.heads();
+            if heads == 1 {
+                advance(block_idx().x, constant(true));
+            } else {
+                for index in constant(0u32)..heads {
+                    advance(block_idx().x * heads + index, index.eq(heads - 1));
                 }
             }
         }
