@@ -103,7 +103,7 @@ impl HostArray {
     fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let read = dlpack::read(object)?;
         let (address, item_bytes, shape) = (read.address, read.item_bytes, read.shape);
-        let strides = read.strides.unwrap_or_else(|| contiguous(&shape));
+        let strides = read.strides;
         let in_bytes: Vec<i64> =
             strides.iter().map(|stride| stride.saturating_mul(item_bytes as i64)).collect();
         let range = range((address, item_bytes), &shape, &in_bytes, read.is_read_only)?;

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use warpwright_dlpack::{DataType, Tensor};
 
 use crate::error::ArgumentError;
 
@@ -14,20 +15,6 @@ const CUDA: i32 = 2;
 const CUDA_HOST: i32 = 3;
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`.
 const READ_ONLY: u64 = 1;
-
-/// `DLTensor`.
-#[repr(C)]
-struct Tensor {
-    data: *mut c_void,
-    device: (i32, i32),
-    rank: i32,
-    code: u8,
-    bits: u8,
-    lanes: u16,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
-}
 
 /// `DLManagedTensorVersioned`, as far as its tensor.
 #[repr(C)]
@@ -46,7 +33,7 @@ pub(crate) struct Described {
     pub(crate) item_bytes: usize,
     pub(crate) shape: Vec<i64>,
     /// In elements.
-    pub(crate) strides: Option<Vec<i64>>,
+    pub(crate) strides: Vec<i64>,
     pub(crate) is_read_only: bool,
     pub(crate) capsule: Py<PyAny>,
 }
@@ -69,41 +56,21 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<Described> {
         }
     }
     let capsule = capsule_of(object)?;
-    let (tensor, is_read_only) = if capsule.is_valid_checked(Some(c"dltensor_versioned")) {
-        let pointer: NonNull<Versioned> = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast();
-        // SAFETY: a capsule of this name holds a `DLManagedTensorVersioned`, which lives until its consumer or the
-        // capsule deletes it. This is no consumer: the capsule keeps its name.
-        let managed = unsafe { pointer.as_ref() };
-        (&managed.tensor, managed.flags & READ_ONLY != 0)
-    } else {
-        let pointer: NonNull<Tensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
-        // SAFETY: a capsule of this name holds a `DLManagedTensor`, which begins with its tensor.
-        let tensor = unsafe { pointer.as_ref() };
-        // It cannot say that its memory must not be written, and JAX's must not: NumPy decides the same.
-        (tensor, true)
-    };
-    let rank = usize::try_from(tensor.rank).unwrap_or(0);
-    let list = |numbers: *const i64| -> Vec<i64> {
-        if numbers.is_null() || rank == 0 {
-            return Vec::new();
-        }
-        // SAFETY: DLPack has as many extents and strides as axes.
-        unsafe { std::slice::from_raw_parts(numbers, rank) }.to_vec()
-    };
+    let (tensor, is_read_only) = tensor_of(&capsule)?;
     let (dtype, item_bytes) = element(tensor)?;
     Ok(Described {
-        address: tensor.data as u64 + tensor.byte_offset,
+        address: tensor.address(),
         dtype,
         item_bytes,
-        shape: list(tensor.shape),
-        strides: (!tensor.strides.is_null()).then(|| list(tensor.strides)),
+        shape: tensor.extents().to_vec(),
+        strides: tensor.strides(),
         is_read_only,
         capsule: capsule.into_any().unbind(),
     })
 }
 
 /// The capsule of a tensor: of version 1, which says whether it is read-only, where the library has that.
-fn capsule_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+pub(crate) fn capsule_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
     let options = PyDict::new(object.py());
     options.set_item("max_version", (1, 1))?;
     let none = PyTuple::empty(object.py());
@@ -116,9 +83,26 @@ fn capsule_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyCapsule>
     capsule.cast_into::<PyCapsule>().map_err(|_| PyAttributeError::new_err("`__dlpack__` returns no capsule"))
 }
 
+/// The tensor of a capsule, and whether its memory must not be written.
+pub(crate) fn tensor_of<'c>(capsule: &'c Bound<'_, PyCapsule>) -> PyResult<(&'c Tensor, bool)> {
+    Ok(if capsule.is_valid_checked(Some(c"dltensor_versioned")) {
+        let pointer: NonNull<Versioned> = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast();
+        // SAFETY: a capsule of this name holds a `DLManagedTensorVersioned`, which lives until its consumer or the
+        // capsule deletes it. This is no consumer: the capsule keeps its name.
+        let managed = unsafe { pointer.as_ref() };
+        (&managed.tensor, managed.flags & READ_ONLY != 0)
+    } else {
+        let pointer: NonNull<Tensor> = capsule.pointer_checked(Some(c"dltensor"))?.cast();
+        // SAFETY: a capsule of this name holds a `DLManagedTensor`, which begins with its tensor.
+        let tensor = unsafe { pointer.as_ref() };
+        // It cannot say that its memory must not be written, and JAX's must not: NumPy decides the same.
+        (tensor, true)
+    })
+}
+
 /// The name of the element type, and its size.
 fn element(tensor: &Tensor) -> PyResult<(String, usize)> {
-    let Tensor { code, bits, lanes, .. } = *tensor;
+    let DataType { code, bits, lanes } = tensor.data_type();
     let family = match code {
         0 => "int",
         1 => "uint",

@@ -17,7 +17,6 @@ use crate::buffer::{Buffer, Parts, freed};
 use crate::error::{ArgumentError, DeviceError, ReadOnlyError, found, raised};
 use crate::host::{Range, Span};
 use crate::kernel::Kernel;
-use crate::shared::Shared;
 
 /// How often a launch asks whether Ctrl-C was pressed.
 pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -77,7 +76,8 @@ pub(crate) fn run(
 ) -> PyResult<Counts> {
     let arguments = Arguments::of(py, kernel, given)?;
     let launch = shape_of(shape);
-    let outcome = interruptible(py, &kernel.shared, |stop| arguments.launch(kernel, launch, keep, stop));
+    let interrupt = || kernel.shared.parts.iter().for_each(|part| part.device.interrupt());
+    let outcome = interruptible(py, interrupt, |stop| arguments.launch(kernel, launch, keep, stop));
     let printed = kernel.shared.take_printed();
     if !printed.is_empty() {
         py.import("sys")?.getattr("stdout")?.call_method1("write", (printed,))?;
@@ -96,11 +96,11 @@ fn shape_of(&(grid, block, cluster, shared, cooperative, overlapping): &Shape) -
     launch
 }
 
-/// Does work on a thread of its own, without Python's lock, and stops the launches of the device at Ctrl-C. `work` gets
-/// what says so.
-fn interruptible<T: Send>(
+/// Does work on a thread of its own, without Python's lock, and stops the launches of the device with `interrupt` at
+/// Ctrl-C. `work` gets what says so.
+pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
-    shared: &Shared,
+    interrupt: impl Fn() + Sync + Send,
     work: impl FnOnce(&AtomicBool) -> T + Send,
 ) -> PyResult<T> {
     let stop = AtomicBool::new(false);
@@ -120,7 +120,7 @@ fn interruptible<T: Send>(
                 }
                 if interrupted.is_some() {
                     stop.store(true, Ordering::Relaxed);
-                    shared.parts.iter().for_each(|part| part.device.interrupt());
+                    interrupt();
                 }
             }
             let result = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

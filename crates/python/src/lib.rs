@@ -10,6 +10,7 @@ mod error;
 mod host;
 mod kernel;
 mod launch;
+mod operation;
 mod shared;
 
 use std::ffi::OsString;
@@ -28,6 +29,8 @@ mod _warpwright {
     use super::device::Device;
     #[pymodule_export]
     use super::kernel::{Kernel, Module};
+    #[pymodule_export]
+    use super::operation::{Operation, emulate, operations};
     #[pymodule_export]
     use super::{answer, element_type, main};
 }

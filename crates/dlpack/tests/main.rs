@@ -1,0 +1,4 @@
+//! Operations on tensors of the host: results and refusals.
+
+mod operations;
+mod refusals;
