@@ -82,7 +82,8 @@ impl Operation {
         let stream = unsafe { opened.stream(stream) }?;
         // SAFETY: the caller passes allocated memory.
         let _spans = unsafe { self.spans(arguments, opened.operations.device()) }?;
-        (self.run)(&Call { operation: self, arguments, opened, stream })
+        let operations = opened.operations_in(&stream)?;
+        (self.run)(&Call { operation: self, arguments, operations, stream })
     }
 
     fn refused(&self, reason: String) -> Error {
@@ -205,13 +206,13 @@ impl Operation {
 pub(crate) struct Call<'c> {
     operation: &'static Operation,
     arguments: &'c [Argument<'c>],
-    opened: Arc<Opened>,
+    operations: Arc<Operations>,
     stream: Arc<Stream>,
 }
 
 impl<'c> Call<'c> {
     pub(crate) fn operations(&self) -> &Operations {
-        &self.opened.operations
+        &self.operations
     }
 
     pub(crate) fn stream(&self) -> &Stream {

@@ -11,7 +11,9 @@ use crate::tensor::DeviceType;
 
 /// A device with what calls share.
 pub(crate) struct Opened {
-    pub(crate) operations: Operations,
+    pub(crate) operations: Arc<Operations>,
+    /// Those of captured calls, whose scratch memory graphs use.
+    captured: Mutex<Vec<Arc<Operations>>>,
     /// Streams of the caller by their addresses: scratch memory is kept for each.
     streams: Mutex<FxHashMap<usize, Arc<Stream>>>,
 }
@@ -29,6 +31,13 @@ pub fn emulate(device: &Device) {
     let mut all = opened();
     all.retain(|(of, _)| *of != HOST);
     all.push((HOST, Opened::new(device)));
+}
+
+/// Frees the scratch memory of calls whose streams were captured: their graphs must not be launched any more.
+pub fn release_captured() {
+    for (_, device) in opened().iter() {
+        device.captured.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 /// Stops what runs on the emulated device of the host's tensors: its call fails.
@@ -63,7 +72,19 @@ fn opened() -> MutexGuard<'static, OpenedDevices> {
 
 impl Opened {
     fn new(device: &Device) -> Arc<Self> {
-        Arc::new(Self { operations: Operations::new(device), streams: Mutex::default() })
+        let operations = Arc::new(Operations::new(device));
+        Arc::new(Self { operations, captured: Mutex::default(), streams: Mutex::default() })
+    }
+
+    /// The operations for a call in that stream. Those of a captured stream are kept: its graph is launched at any time
+    /// until [`release_captured`].
+    pub(crate) fn operations_in(&self, stream: &Stream) -> runtime::Result<Arc<Operations>> {
+        if !stream.is_captured()? {
+            return Ok(self.operations.clone());
+        }
+        let own = Arc::new(self.operations.with_own_scratch());
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner).push(own.clone());
+        Ok(own)
     }
 
     /// A stream of the caller; of an emulated device, one of its own.

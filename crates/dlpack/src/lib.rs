@@ -25,7 +25,7 @@ mod tensor;
 mod tvm;
 
 pub use call::{Argument, Kind, Operation, Parameter};
-pub use devices::{emulate, interrupt};
+pub use devices::{emulate, interrupt, release_captured};
 pub use error::Error;
 pub use table::OPERATIONS;
 pub use tensor::{DataType, DeviceType, ElementType, HostElement, Tensor};

@@ -114,7 +114,7 @@ pub struct Operations {
     /// Compiled kernels by configuration.
     kernels: Arc<Cache>,
     /// Other values that operations keep between calls.
-    cache: Cache,
+    cache: Arc<Cache>,
     scratch: Mutex<ScratchByStream>,
 }
 
@@ -136,7 +136,19 @@ impl Operations {
     }
 
     fn with_kernels(device: Device, kernels: Arc<Cache>) -> Self {
-        Self { device, kernels, cache: Cache::default(), scratch: Mutex::default() }
+        Self { device, kernels, cache: Arc::default(), scratch: Mutex::default() }
+    }
+
+    /// The same kernels with scratch memory of their own: for work that runs as long as these live, such as that of a
+    /// stream which another library captures. Scratch memory that is shared is replaced when a later call needs more.
+    pub fn with_own_scratch(&self) -> Self {
+        let Self { device, kernels, cache, .. } = self;
+        Self {
+            device: device.clone(),
+            kernels: kernels.clone(),
+            cache: cache.clone(),
+            scratch: Mutex::default(),
+        }
     }
 
     /// The device.

@@ -30,7 +30,7 @@ mod _warpwright {
     #[pymodule_export]
     use super::kernel::{Kernel, Module};
     #[pymodule_export]
-    use super::operation::{Operation, emulate, operations};
+    use super::operation::{Operation, emulate, operations, release_captured};
     #[pymodule_export]
     use super::{answer, element_type, main};
 }

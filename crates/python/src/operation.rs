@@ -91,6 +91,12 @@ pub(crate) fn emulate(device: &Device) {
     warpwright_dlpack::emulate(device.shared.first());
 }
 
+/// Frees the memory that captured calls keep for their graphs.
+#[pyfunction]
+pub(crate) fn release_captured(py: Python<'_>) {
+    py.detach(warpwright_dlpack::release_captured);
+}
+
 /// Arguments for another thread, which uses them while this one waits.
 struct Shareable<'c>(&'c [Argument<'c>]);
 

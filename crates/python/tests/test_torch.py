@@ -115,7 +115,7 @@ def test_operators_are_registered_as_pytorch_expects():
     torch.library.opcheck(torch.ops.warpwright.rms_norm.default, (*with_gradients, 1e-6, False))
     torch.library.opcheck(torch.ops.warpwright.softmax.default, (with_gradients[0],))
     a, b = numbers(16, 32).requires_grad_(), numbers(32, 24).requires_grad_()
-    torch.library.opcheck(torch.ops.warpwright.matmul.default, (a, b, None, 0))
+    torch.library.opcheck(torch.ops.warpwright.matmul.default, (a, b))
     q = numbers(1, 64, 2, 64).requires_grad_()
     tests = ("test_schema", "test_faketensor")
     arguments = (q, q, q, None, None, 0.0, 0.0, -1, 0)

@@ -36,8 +36,10 @@ impl Device {
     /// # Errors
     /// There is not enough memory.
     pub fn zeros<T: Storable>(&self, length: usize) -> Result<Buffer<T>> {
-        let mut buffer = self.uninitialized(length)?;
-        buffer.upload_zeros()?;
+        let buffer = self.uninitialized(length)?;
+        if !buffer.is_empty() {
+            self.backend.memory.zero_new(&buffer.elements())?;
+        }
         Ok(buffer)
     }
 

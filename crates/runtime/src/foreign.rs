@@ -82,6 +82,15 @@ impl Stream {
         Ok(Self::over(&device.backend, handle, true))
     }
 
+    /// Whether another library captures the stream: what it is given runs later, as often as the graph is launched, and
+    /// memory that it uses must live as long.
+    ///
+    /// # Errors
+    /// The driver returns an error.
+    pub fn is_captured(&self) -> Result<bool> {
+        self.backend.streams.stream_is_captured(self.handle)
+    }
+
     /// The stream, for other libraries: a `CUstream` of a GPU, or a number of the emulator. It is destroyed when `self`
     /// is dropped.
     pub fn as_raw(&self) -> *mut c_void {

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
+from torch.compiler import is_compiling
+from torch.nn import Parameter
 
 from . import _warpwright
 from ._device import Device
@@ -19,6 +22,7 @@ __all__ = [
     "linear",
     "log_softmax",
     "matmul",
+    "release_workspaces",
     "rms_norm",
     "softmax",
     "swiglu",
@@ -38,20 +42,61 @@ def emulate(device: str | Device = "emu:h200", *, check: bool = False) -> Device
     return opened
 
 
+def release_workspaces() -> None:
+    """Frees the memory that operations in captured streams use. Call it when their CUDA graphs are not replayed any more;
+    otherwise it is kept until the process ends."""
+    _warpwright.release_captured()
+
+
 def _define(schema, fake, backward=None, setup_context=None):
-    """Registers the decorated function as an operator of PyTorch: `fake` gives shapes, for `torch.compile`."""
+    """Makes the decorated function an operator of PyTorch: `fake` gives shapes, for `torch.compile`.
+
+    A call that only the gradients concern, or nothing, goes past PyTorch's dispatcher, which takes longer than the launch.
+    """
 
     def decorate(function):
-        name = f"warpwright::{schema.split('(')[0]}"
+        name = schema.split("(")[0]
         _library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order))
         _library.impl(name, function, "CPU")
         _library.impl(name, _on_its_gpu(function), "CUDA")
-        torch.library.register_fake(name, fake, lib=_library)
+        torch.library.register_fake(f"warpwright::{name}", fake, lib=_library)
+        recorded = None
         if backward is not None:
-            torch.library.register_autograd(name, backward, setup_context=setup_context, lib=_library)
-        return function
+            torch.library.register_autograd(
+                f"warpwright::{name}", backward, setup_context=setup_context, lib=_library
+            )
+            methods = {"forward": _on_device(function), "setup_context": setup_context, "backward": backward}
+            methods = {name: staticmethod(method) for name, method in methods.items()}
+            recorded = type(name, (torch.autograd.Function,), methods).apply
+        operator, directly = getattr(torch.ops.warpwright, name).default, _on_device(function)
+
+        def call(*arguments):
+            if is_compiling() or torch._C._len_torch_dispatch_stack() or peek_interpreter_stack() is not None:
+                return operator(*arguments)
+            records = False
+            for argument in arguments:
+                kind = type(argument)
+                if kind is Tensor or kind is Parameter:
+                    records = records or argument.requires_grad
+                elif isinstance(argument, Tensor):
+                    return operator(*arguments)
+            if records and recorded is not None and torch.is_grad_enabled():
+                return recorded(*arguments)
+            return directly(*arguments)
+
+        return call
 
     return decorate
+
+
+def _on_device(function):
+    """The function for tensors of the host and of a GPU."""
+    on_its_gpu = _on_its_gpu(function)
+
+    def on_device(first, *arguments):
+        return on_its_gpu(first, *arguments) if first.is_cuda else function(first, *arguments)
+
+    return on_device
 
 
 def _on_its_gpu(function):
@@ -69,26 +114,11 @@ def _on_its_gpu(function):
 # Products of matrices
 
 
-def _matmul_fake(a, b, bias, activation):
-    return a.new_empty((*a.shape[:-1], b.shape[-1]))
+def _keep_inputs(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
 
 
-def _matmul_backward(ctx, d_c):
-    a, b, bias = ctx.saved_tensors
-    needs_a, needs_b, needs_bias, _ = ctx.needs_input_grad
-    matmul = torch.ops.warpwright.matmul.default
-    d_a = matmul(d_c, b.mT, None, 0) if needs_a else None
-    d_b = matmul(a.mT, d_c, None, 0) if needs_b else None
-    d_bias = d_c.sum(tuple(range(d_c.dim() - 1)), dtype=torch.float32).to(bias.dtype) if needs_bias else None
-    return d_a, d_b, d_bias, None
-
-
-def _keep_matmul(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:3])
-
-
-@_define("matmul(Tensor a, Tensor b, Tensor? bias, int activation) -> Tensor", _matmul_fake, _matmul_backward, _keep_matmul)
-def _matmul(a, b, bias, activation):
+def _product(a, b, bias, activation):
     c = torch.empty((*a.shape[:-1], b.shape[-1]), dtype=a.dtype, device=a.device)
     if bias is not None and bias.dtype != torch.float32:
         bias = bias.float()
@@ -103,9 +133,48 @@ def _matrix(matrix):
     return matrix.contiguous()
 
 
+def _matmul_backward(ctx, d_c):
+    a, b = ctx.saved_tensors
+    d_a = _matmul(d_c, b.mT) if ctx.needs_input_grad[0] else None
+    return d_a, _matmul(a.mT, d_c) if ctx.needs_input_grad[1] else None
+
+
+@_define(
+    "matmul(Tensor a, Tensor b) -> Tensor",
+    lambda a, b: a.new_empty((*a.shape[:-1], b.shape[-1])),
+    _matmul_backward,
+    _keep_inputs,
+)
+def _matmul(a, b):
+    return _product(a, b, None, 0)
+
+
+def _linear_backward(ctx, d_y):
+    x, weight, bias = ctx.saved_tensors
+    needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
+    d_x = _matmul(d_y, weight) if needs_x else None
+    d_weight = _matmul(d_y.mT, x) if needs_weight else None
+    d_bias = d_y.sum(0, dtype=torch.float32).to(bias.dtype) if needs_bias else None
+    return d_x, d_weight, d_bias, None
+
+
+def _keep_linear(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:3])
+
+
+@_define(
+    "linear(Tensor x, Tensor weight, Tensor? bias, int activation) -> Tensor",
+    lambda x, weight, bias, activation: x.new_empty((x.shape[0], weight.shape[0])),
+    _linear_backward,
+    _keep_linear,
+)
+def _linear(x, weight, bias, activation):
+    return _product(x, weight.t(), bias, activation)
+
+
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices, or of two batches of them, in the type of `a`, accumulated in float32."""
-    return torch.ops.warpwright.matmul.default(a, b, None, 0)
+    return _matmul(a, b)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
@@ -120,7 +189,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     )
     index = 0 if keeps else _ACTIVATIONS.index(activation)
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    y = torch.ops.warpwright.matmul.default(rows, weight.t(), bias, index)
+    y = _linear(rows, weight, bias, index)
     y = y if x.dim() == 2 else y.view(*x.shape[:-1], weight.shape[0])
     if not keeps:
         return y
@@ -129,6 +198,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
 
 
 # Operations on rows
+
+
+def _keep_output(ctx, inputs, output):
+    ctx.save_for_backward(output)
 
 
 def _softmax_backward(ctx, d_y):
@@ -141,14 +214,6 @@ def _log_softmax_backward(ctx, d_y):
     (y,) = ctx.saved_tensors
     of_d_y = d_y.float()
     return (of_d_y - y.float().exp() * of_d_y.sum(-1, keepdim=True)).to(d_y.dtype)
-
-
-def _keep_inputs(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-
-def _keep_output(ctx, inputs, output):
-    ctx.save_for_backward(output)
 
 
 def _like(x, *_):
@@ -171,12 +236,12 @@ def _log_softmax(x):
 
 def softmax(x: Tensor) -> Tensor:
     """The softmax of each row, along the last axis."""
-    return torch.ops.warpwright.softmax.default(x)
+    return _softmax(x)
 
 
 def log_softmax(x: Tensor) -> Tensor:
     """The natural logarithm of the softmax of each row, along the last axis."""
-    return torch.ops.warpwright.log_softmax.default(x)
+    return _log_softmax(x)
 
 
 def _rms_norm_backward(ctx, d_y):
@@ -210,7 +275,7 @@ def _rms_norm(x, weight, epsilon, zero_centred):
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float = 1e-6, *, zero_centred: bool = False) -> Tensor:
     """RMSNorm along the last axis, times `weight`, or `1 + weight` with `zero_centred`."""
-    return torch.ops.warpwright.rms_norm.default(x, weight, epsilon, zero_centred)
+    return _rms_norm(x, weight, epsilon, zero_centred)
 
 
 def _layer_norm_backward(ctx, d_y):
@@ -245,13 +310,13 @@ def _layer_norm(x, weight, bias, epsilon):
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, epsilon: float = 1e-5) -> Tensor:
     """LayerNorm along the last axis."""
-    return torch.ops.warpwright.layer_norm.default(x, weight, bias, epsilon)
+    return _layer_norm(x, weight, bias, epsilon)
 
 
 def _cross_entropy_backward(ctx, d_losses):
     logits, target = ctx.saved_tensors
     counted = target != -100
-    gradient = torch.ops.warpwright.softmax.default(logits)
+    gradient = _softmax(logits)
     ones = torch.ones((), dtype=gradient.dtype, device=gradient.device).expand(target.shape[0], 1)
     gradient = gradient.scatter_add(1, target.where(counted, 0)[:, None], -ones)
     return gradient * (d_losses * counted).to(gradient.dtype)[:, None], None
@@ -276,7 +341,7 @@ def _cross_entropy(logits, target):
 def cross_entropy(logits: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The cross-entropy of rows of logits with their targets; -100 is ignored. `reduction` is `"mean"`, over the targets
     that count, `"sum"` or `"none"`."""
-    losses = torch.ops.warpwright.cross_entropy.default(logits, target)
+    losses = _cross_entropy(logits, target)
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -309,7 +374,7 @@ def _swiglu(gate, value):
 
 def swiglu(gate: Tensor, value: Tensor) -> Tensor:
     """`silu(gate) * value`."""
-    return torch.ops.warpwright.swiglu.default(gate, value)
+    return _swiglu(gate, value)
 
 
 # Attention
@@ -336,7 +401,7 @@ def _attention_backward(ctx, d_o, d_lse):
         return None, None, None, *nothing
     q, k, v, o, lse, slopes = ctx.saved_tensors
     deterministic = torch.are_deterministic_algorithms_enabled()
-    gradients = torch.ops.warpwright.attention_gradients.default(
+    gradients = _attention_gradients(
         q, k, v, o, lse, d_o, slopes, *ctx.numbers, deterministic
     )
     return *gradients, *nothing
@@ -402,4 +467,4 @@ def attention(
     left, right = window or (None, None)
     left, right = (-1 if bound is None else bound for bound in (left, 0 if causal else right))
     scale = 0.0 if scale is None else scale
-    return torch.ops.warpwright.attention.default(q, k, v, slopes, sinks, scale, softcap, left, right)[0]
+    return _attention(q, k, v, slopes, sinks, scale, softcap, left, right)[0]

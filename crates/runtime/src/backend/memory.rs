@@ -36,6 +36,10 @@ pub(crate) trait Memory: Any + Send + Sync {
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<()>;
     /// Waits for all work on the device, then sets bytes to zero.
     fn zero(&self, to: &Elements) -> Result<()>;
+    /// Sets bytes to zero that no work has used.
+    fn zero_new(&self, to: &Elements) -> Result<()> {
+        self.zero(to)
+    }
     /// Waits for all work on the device, then copies.
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<()>;
     /// Returns an error if the host reads elements that nothing has written, and the device checks it.

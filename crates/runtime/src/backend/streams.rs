@@ -41,6 +41,10 @@ pub(crate) trait Streams: Send + Sync {
     /// # Safety
     /// It is a stream.
     unsafe fn adopt_stream(&self, stream: Handle) -> Result<()>;
+    /// Whether another library captures the stream.
+    fn stream_is_captured(&self, _stream: Handle) -> Result<bool> {
+        Ok(false)
+    }
     fn synchronize_stream(&self, stream: Handle) -> Result<()>;
     fn stream_is_idle(&self, stream: Handle) -> Result<bool>;
     fn wait_for_event(&self, stream: Handle, event: Handle) -> Result<()>;

@@ -1,12 +1,12 @@
 //! The primary context of a GPU: entering it, and the faults that end it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::c_void;
+use std::ffi::{c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use super::driver::{DeviceHandle, Driver, Failure, status};
+use super::driver::{self, DeviceHandle, Driver, Failure, status};
 use crate::error::{Error, Result};
 use crate::properties::DeviceProperties;
 
@@ -138,6 +138,14 @@ impl Context {
         self.capture.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// While it lives, this thread may allocate memory and load modules although another library captures a stream.
+    pub(super) fn relaxed(&self) -> RelaxedCapture {
+        let mut mode = driver::CAPTURE_RELAXED;
+        // SAFETY: the pointer is valid for the call.
+        let exchanged = unsafe { self.driver.cuThreadExchangeStreamCaptureMode(&mut mode) };
+        RelaxedCapture { driver: self.driver, before: exchanged.is_ok().then_some(mode) }
+    }
+
     fn launched(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,6 +155,21 @@ impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: the context was retained once for this value.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// Restores how this thread treats captures.
+pub(super) struct RelaxedCapture {
+    driver: &'static Driver,
+    before: Option<c_uint>,
+}
+
+impl Drop for RelaxedCapture {
+    fn drop(&mut self) {
+        if let Some(mut mode) = self.before {
+            // SAFETY: the pointer is valid for the call.
+            let _ = unsafe { self.driver.cuThreadExchangeStreamCaptureMode(&mut mode) };
+        }
     }
 }
 

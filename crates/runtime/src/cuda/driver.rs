@@ -266,6 +266,8 @@ driver! {
     cuStreamSynchronize(stream: Handle);
     cuStreamQuery(stream: Handle);
     cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
+    cuStreamIsCapturing(stream: Handle, status: *mut c_int);
+    cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
     cuStreamBeginCapture_v2(stream: Handle, mode: c_uint);
     cuStreamEndCapture(stream: Handle, graph: *mut Handle);
     cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, flags: u64);

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 impl Memory for Context {
     fn allocate(&self, bytes: usize) -> Result<u64> {
         let driver = self.enter()?;
+        let _relaxed = self.relaxed();
         let mut address = 0;
         // SAFETY: the out-pointer is valid for the call.
         match unsafe { driver.cuMemAlloc_v2(&mut address, bytes.max(1)) } {
@@ -84,6 +85,11 @@ impl Memory for Context {
 
     fn zero(&self, to: &Elements) -> Result<()> {
         self.synchronize()?;
+        self.zero_new(to)
+    }
+
+    fn zero_new(&self, to: &Elements) -> Result<()> {
+        let _relaxed = self.relaxed();
         let call = Location::caller();
         let stream = self.create_stream(call)?;
         let filled = self.fill(stream, to, 0, call).and_then(|()| self.synchronize_stream(stream));

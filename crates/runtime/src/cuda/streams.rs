@@ -47,6 +47,14 @@ impl Streams for Context {
         Err(Error::WrongDevice { what: "the stream", of: "another context".to_owned(), on })
     }
 
+    fn stream_is_captured(&self, stream: Handle) -> Result<bool> {
+        let driver = self.enter()?;
+        let mut status = 0;
+        // SAFETY: the out-pointer is valid for the call, and the stream is alive.
+        self.check(unsafe { driver.cuStreamIsCapturing(stream.pointer(), &mut status) })?;
+        Ok(status != 0)
+    }
+
     fn synchronize_stream(&self, stream: Handle) -> Result<()> {
         let driver = self.enter()?;
         // SAFETY: the stream is alive.
