@@ -151,3 +151,19 @@ def test_operations_take_tensors_of_any_library():
         operation(1, y)
     with pytest.raises(ww.ArgumentError, match=r"softmax: it has 1 arguments, and takes 2: x, y"):
         operation(x)
+
+
+def test_functions_of_tvm_ffi():
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    module = tvm_ffi.load_module(ww._warpwright.__file__)
+    x = numbers(4, 40, dtype=torch.float32)
+    y = torch.empty_like(x)
+    module.softmax(x, y)
+    close(y, x.softmax(-1), 1e-5)
+    a, b, c = numbers(16, 32), numbers(24, 32), torch.empty(16, 24)
+    module.gemm(a, b.t(), None, c, 1.0, 0.0, 0)
+    close(c, a.float() @ b.float().t(), 1e-5)
+    with pytest.raises(ValueError, match=r"softmax: y has the shape \[4\]; pass \[4, 40\]"):
+        module.softmax(x, y[:, 0].contiguous())
+    with pytest.raises(TypeError, match="softmax: argument 1 is no tensor, number or None"):
+        module.softmax(x, "y")
