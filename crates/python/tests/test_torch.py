@@ -94,7 +94,9 @@ def attended(q, k, v, mask):
     return functional.scaled_dot_product_attention(*by_heads, attn_mask=mask).transpose(1, 2)
 
 
-@pytest.mark.parametrize(("options", "bounds"), [({}, (None, None)), ({"causal": True}, (None, 0)), ({"window": (16, 4)}, (16, 4))])
+@pytest.mark.parametrize(
+    ("options", "bounds"), [({}, (None, None)), ({"causal": True}, (None, 0)), ({"window": (16, 4)}, (16, 4))]
+)
 def test_attention(options, bounds):
     q, k, v = numbers(2, 70, 4, 64), numbers(2, 90, 2, 64, seed=1), numbers(2, 90, 2, 64, seed=2)
     distance = torch.arange(90)[None] - torch.arange(70)[:, None] - 20
@@ -125,7 +127,10 @@ def test_operators_are_registered_as_pytorch_expects():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: wt.softmax(numbers(4, 8).to(torch.int32)), r"softmax: x has elements of int32; pass float32, bfloat16 or float16"),
+        (
+            lambda: wt.softmax(numbers(4, 8).to(torch.int32)),
+            r"softmax: x has elements of int32; pass float32, bfloat16 or float16",
+        ),
         (lambda: wt.rms_norm(numbers(4, 8), numbers(9)), r"rms_norm: weight has the shape \[9\]; pass \[8\]"),
         (lambda: wt.rms_norm(numbers(4, 8), numbers(8).half()), r"rms_norm: weight has elements of float16; pass bfloat16"),
         (lambda: wt.matmul(numbers(4, 8), numbers(9, 8)), r"gemm: b has 9 rows, and a has 8 columns"),

@@ -5,6 +5,8 @@ On a GPU they run in the current stream. Tensors of the host are computed by an 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch._C._functorch import peek_interpreter_stack
@@ -62,9 +64,7 @@ def _define(schema, fake, backward=None, setup_context=None):
         torch.library.register_fake(f"warpwright::{name}", fake, lib=_library)
         recorded = None
         if backward is not None:
-            torch.library.register_autograd(
-                f"warpwright::{name}", backward, setup_context=setup_context, lib=_library
-            )
+            torch.library.register_autograd(f"warpwright::{name}", backward, setup_context=setup_context, lib=_library)
             recorded = _recorded(name, _on_device(function), backward, setup_context)
         operator, directly = getattr(torch.ops.warpwright, name).default, _on_device(function)
 
@@ -96,7 +96,8 @@ def _recorded(name, function, backward, setup_context):
         return output
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(name, (torch.autograd.Function,), methods).apply
+    recorded: Any = type(name, (torch.autograd.Function,), methods)
+    return recorded.apply
 
 
 def _on_device(function):
@@ -194,8 +195,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     """
     if activation not in _ACTIVATIONS:
         raise ValueError(f"`activation` is {activation!r}; pass one of {', '.join(map(repr, _ACTIVATIONS))}")
-    keeps = activation != "none" and torch.is_grad_enabled() and any(
-        tensor is not None and tensor.requires_grad for tensor in (x, weight, bias)
+    keeps = (
+        activation != "none"
+        and torch.is_grad_enabled()
+        and any(tensor is not None and tensor.requires_grad for tensor in (x, weight, bias))
     )
     index = 0 if keeps else _ACTIVATIONS.index(activation)
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
@@ -413,9 +416,7 @@ def _attention_backward(ctx, d_o, d_lse):
         return None, None, None, *nothing
     q, k, v, o, lse, slopes = ctx.saved_tensors
     deterministic = torch.are_deterministic_algorithms_enabled()
-    gradients = _attention_gradients(
-        q, k, v, o, lse, d_o, slopes, *ctx.numbers, deterministic
-    )
+    gradients = _attention_gradients(q, k, v, o, lse, d_o, slopes, *ctx.numbers, deterministic)
     return *gradients, *nothing
 
 
