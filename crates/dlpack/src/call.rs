@@ -273,7 +273,7 @@ impl<'c> Call<'c> {
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'c> {
     call: &'c Call<'c>,
-    parameter: &'static str,
+    pub(crate) parameter: &'static str,
     pub(crate) tensor: &'c Tensor,
 }
 
@@ -336,15 +336,20 @@ impl Given<'_> {
         Ok((rows, u32::try_from(*columns).map_err(|_| too_large())?))
     }
 
+    /// Refuses gaps between elements.
+    pub(crate) fn expect_contiguous(&self) -> Result<(), Error> {
+        if self.tensor.is_contiguous() {
+            return Ok(());
+        }
+        let (strides, shape) = (self.tensor.strides(), self.tensor.extents());
+        Err(self.refused(format!(
+            "has the strides {strides:?} for the shape {shape:?}; pass a contiguous tensor"
+        )))
+    }
+
     /// The memory of a tensor without gaps.
     pub(crate) fn buffer<T: Storable + HostElement>(&self) -> Result<Buffer<T>, Error> {
-        if !self.tensor.is_contiguous() {
-            return Err(self.refused(format!(
-                "has the strides {:?} for the shape {:?}; pass a contiguous tensor",
-                self.tensor.strides(),
-                self.tensor.extents()
-            )));
-        }
+        self.expect_contiguous()?;
         self.memory()
     }
 

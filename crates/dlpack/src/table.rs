@@ -93,6 +93,11 @@ operations! {
     gemm, warpwright_gemm, __tvm_ffi_gemm: gemm::gemm,
         (a: Input, b: Input, bias: OptionalInput, c: Output, alpha: Float, beta: Float, activation: Integer);
 
+    /// y = activation(x.weight^T + bias): a layer of a network. x (.., k) and y (.., n), rows along the last axis, and weight
+    /// (n, k) are contiguous; types, bias and activation are gemm's.
+    linear, warpwright_linear, __tvm_ffi_linear: gemm::linear,
+        (x: Input, weight: Input, bias: OptionalInput, y: Output, activation: Integer);
+
     /// y = the softmax of each row of x. Rows are the last axis; float32, bfloat16 or float16, contiguous.
     softmax, warpwright_softmax, __tvm_ffi_softmax: rows::softmax, (x: Input, y: Output);
 

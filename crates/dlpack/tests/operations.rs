@@ -184,6 +184,22 @@ fn gemm_of_every_layout() {
 }
 
 #[test]
+fn linear_of_rows() {
+    let [m, n, k] = [6, 20, 40];
+    let (x, weight, bias) = (numbers(m * k, 16), numbers(n * k, 17), numbers(n, 18));
+    let (of_x, of_weight, of_bias) = (bf16s(&x), bf16s(&weight), f32s(&bias));
+    let mut y = vec![bf16::NAN; m * n];
+    let (x_shape, shape, columns, y_shape) = ([2, 3, 40], [20, 40], [20], [2, 3, 20]);
+    let [x_tensor, weights] = [Tensor::of_host(&of_x, &x_shape), Tensor::of_host(&of_weight, &shape)];
+    let [biases, y_tensor] = [Tensor::of_host(&of_bias, &columns), Tensor::of_host_mut(&mut y, &y_shape)];
+    call("linear", &[Given(&x_tensor), Given(&weights), Given(&biases), Given(&y_tensor), Integer(1)])
+        .unwrap();
+    let element = |at: usize| (0..k).map(|i| x[at / n * k + i] * weight[at % n * k + i]).sum::<f64>();
+    let expected: Vec<_> = (0..m * n).map(|at| (element(at) + bias[at % n]).max(0.0)).collect();
+    assert_close(&y, &expected, 1.0 / 128.0);
+}
+
+#[test]
 fn gemm_of_a_batch_adds_c() {
     let [count, m, n, k] = [3, 8, 16, 32];
     let (a, b) = (numbers(count * m * k, 11), numbers(count * n * k, 12));
@@ -282,6 +298,7 @@ fn attention_of_any_strides() {
 fn every_row_of_the_table_is_tried() {
     let tried = [
         "gemm",
+        "linear",
         "softmax",
         "log_softmax",
         "rms_norm",

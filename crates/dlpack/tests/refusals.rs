@@ -93,6 +93,22 @@ fn products_that_do_not_exist() {
 }
 
 #[test]
+fn layers_that_do_not_fit() {
+    let (x, weight) = (vec![bf16::ZERO; 48], vec![bf16::ZERO; 32]);
+    let mut y = vec![0f32; 24];
+    let (x_shape, shape, wide, y_shape) = ([2, 3, 8], [4, 8], [8, 4], [6, 4]);
+    let [x, y] = [Tensor::of_host(&x, &x_shape), Tensor::of_host_mut(&mut y, &y_shape)];
+    let refused = |weight: &Tensor, message| {
+        refuses("linear", &[Given(&x), Given(weight), Absent, Given(&y), Integer(0)], message);
+    };
+    refused(
+        &Tensor::of_host(&weight, &wide),
+        "linear: weight has rows of 4 elements, and x of 8; pass as many",
+    );
+    refused(&Tensor::of_host(&weight, &shape), "linear: y has the shape [6, 4]; pass [2, 3, 4]");
+}
+
+#[test]
 fn attention_of_windows_and_types() {
     let (q, mut o) = (vec![bf16::ZERO; 128], vec![bf16::ZERO; 128]);
     let f32s = vec![0f32; 128];

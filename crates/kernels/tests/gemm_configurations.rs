@@ -9,7 +9,7 @@ use warpwright_kernels::gemm::host::cost::Cost;
 use warpwright_kernels::gemm::host::heuristic::rank;
 use warpwright_kernels::gemm::problem::batching::{GemmProblem, Problem};
 use warpwright_kernels::gemm::problem::scales::Granularity::{Block, Row};
-use warpwright_kernels::gemm::problem::types::GemmTypes;
+use warpwright_kernels::gemm::problem::types::{GemmTypes, MatrixLayout};
 
 const TYPES: GemmTypes = GemmTypes::new(Bf16, Bf16, Bf16);
 const LEGAL: Configuration = Configuration {
@@ -332,4 +332,36 @@ fn the_busiest_cta_decides_unless_tiles_are_split() {
     assert_eq!((none.ctas, none.tiles), (0, 0));
     let one = Cost::of(whole, &sized(1, 1, 1), H200_SMS);
     assert_eq!((one.ctas, one.tiles, one.waves), (2, 2, 1.0));
+}
+
+/// The model's cheapest of the configurations that were timed on an H200 takes at most 6% longer than the fastest.
+#[test]
+fn the_cost_model_knows_narrow_boxes() {
+    let text = include_str!("../../../docs/results/2026-11-29-gemm-boxes.json");
+    let record: serde_json::Value = serde_json::from_str(text).expect("the record is JSON");
+    let timed: Vec<(&str, f64, &str)> = record["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| {
+            (row[0].as_str().expect("a shape"), row[1].as_f64().expect("us"), row[4].as_str().expect("one"))
+        })
+        .collect();
+    let shapes: std::collections::BTreeSet<_> = timed.iter().map(|(shape, ..)| *shape).collect();
+    assert_eq!(shapes.len(), 4);
+    for shape in shapes {
+        let [m, n, k, a, b] = shape.split(' ').collect::<Vec<_>>().try_into().expect("five words");
+        let [m, n, k] = [m, n, k].map(|extent: &str| extent.parse().expect("a number"));
+        let layout = |word| if word == "row" { MatrixLayout::RowMajor } else { MatrixLayout::ColumnMajor };
+        let problem = Problem { a: layout(a), b: layout(b), ..Problem::new(m, n, k) };
+        let costs = rank(&GemmProblem::new(problem, TYPES), TmaInstruction::Wgmma, H200_SMS);
+        let place = |of: &str| costs.iter().position(|cost| cost.configuration.to_string().trim() == of);
+        let of_shape = timed.iter().filter(|(of, ..)| *of == shape);
+        let ranked =
+            of_shape.map(|(_, us, of)| (place(of).unwrap_or_else(|| panic!("{of} is ranked")), *us, *of));
+        let ranked: Vec<_> = ranked.collect();
+        let (_, chosen, name) = ranked.iter().min_by_key(|(place, ..)| *place).expect("some");
+        let fastest = ranked.iter().map(|(_, us, _)| *us).fold(f64::INFINITY, f64::min);
+        assert!(*chosen <= 1.06 * fastest, "{shape}: {name} takes {chosen} us, and the fastest {fastest}");
+    }
 }

@@ -72,6 +72,8 @@ def test_rows(dtype):
     both(wt.rms_norm, lambda x, w: functional.rms_norm(x, (40,), w, 1e-6), x, weight)
     zero_centred = lambda x, w: wt.rms_norm(x, w, 1e-6, zero_centred=True)
     both(zero_centred, lambda x, w: functional.rms_norm(x, (40,), 1 + w, 1e-6), x, weight)
+    added = lambda x, r, w: torch.cat(wt.add_rms_norm(x, r, w))
+    both(added, lambda x, r, w: torch.cat((x + r, functional.rms_norm(x + r, (40,), w, 1e-6))), x, x.roll(1, -1), weight)
     both(wt.layer_norm, lambda x, w, b: functional.layer_norm(x, (40,), w, b), x, weight, bias)
     both(wt.swiglu, lambda g, v: functional.silu(g) * v, x, numbers(3, 5, 40, dtype=dtype, seed=4))
     both(wt.softmax, lambda x: x.softmax(-1), x.mT)

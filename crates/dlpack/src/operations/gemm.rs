@@ -62,45 +62,25 @@ macro_rules! with_operands {
                 $body
             })*
             (a, b) => Err($b.refused(format!(
-                "has elements of {b}, and a of {a}; pass two of float16, two of bfloat16, or two 8-bit floats"
+                "has elements of {b}, and {} of {a}; pass two of float16, two of bfloat16, or two 8-bit floats",
+                $a.parameter
             ))),
         }
     };
 }
 
+/// The operands of a call, the output, and the problem that they are.
+struct Operands<'c> {
+    a: Given<'c>,
+    b: Given<'c>,
+    c: Given<'c>,
+    batch: Batch,
+    alpha: f32,
+    beta: f32,
+}
+
 pub(crate) fn gemm(call: &Call<'_>) -> Result<(), Error> {
-    let [a, b] = ["a", "b"].map(|name| call.tensor(name));
-    with_operands!(a, b, A, B => into_output::<A, B>(call, [a, b]), [
-        bf16 Bf16, bf16 Bf16;
-        f16 F16, f16 F16;
-        e4m3 E4m3, e4m3 E4m3;
-        e4m3 E4m3, e5m2 E5m2;
-        e5m2 E5m2, e4m3 E4m3;
-        e5m2 E5m2, e5m2 E5m2;
-    ])
-}
-
-fn into_output<A, B>(call: &Call<'_>, operands: [Given<'_>; 2]) -> Result<(), Error>
-where
-    A: MultipliesWith<B> + Storable + HostElement,
-    B: MultipliesWith<A> + Storable + HostElement,
-{
-    let c = call.tensor("c");
-    match c.element()? {
-        ElementType::F32 => multiply::<A, B, f32>(call, operands),
-        ElementType::Bf16 => multiply::<A, B, bf16>(call, operands),
-        ElementType::F16 => multiply::<A, B, f16>(call, operands),
-        _ => Err(c.not_among("float32, bfloat16 or float16")),
-    }
-}
-
-fn multiply<A, B, C>(call: &Call<'_>, [a, b]: [Given<'_>; 2]) -> Result<(), Error>
-where
-    A: MultipliesWith<B> + Storable + HostElement,
-    B: MultipliesWith<A> + Storable + HostElement,
-    C: GemmOutput + HostElement,
-{
-    let (c, bias) = (call.tensor("c"), call.optional("bias"));
+    let [a, b, c] = ["a", "b", "c"].map(|name| call.tensor(name));
     let (of_a, of_b) = (Matrices::of(a)?, Matrices::of(b)?);
     let (m, n, k) = (of_a.rows, of_b.columns, of_a.columns);
     if of_b.rows != k {
@@ -113,18 +93,70 @@ where
         Some(count) => c.expect_extents([count, m, n])?,
         None => c.expect_extents([m, n])?,
     }
-    let activations = [Activation::Identity, Activation::Relu, Activation::Gelu, Activation::Silu];
-    let activation = call.one_of("activation", &activations)?;
     let problem = Problem { a: of_a.layout, b: of_b.layout, ..Problem::new(m, n, k) };
     let batch = Batch::new(problem, of_a.count.unwrap_or(1));
     let batch = Batch { a_stride: of_a.stride, b_stride: of_b.stride, ..batch };
-    let bias = bias
-        .map(|bias| {
-            bias.expect_extents([n])?;
-            bias.buffer::<f32>()
-        })
-        .transpose()?;
-    let gemm = Gemm::from(batch).alpha(call.float("alpha")).beta(call.float("beta")).activation(activation);
+    let (alpha, beta) = (call.float("alpha"), call.float("beta"));
+    of_types(call, &Operands { a, b, c, batch, alpha, beta })
+}
+
+pub(crate) fn linear(call: &Call<'_>) -> Result<(), Error> {
+    let [x, weight, y] = ["x", "weight", "y"].map(|name| call.tensor(name));
+    let [n, k] = weight.extents()?;
+    let (m, columns) = x.rows_and_columns()?;
+    if columns != k {
+        return Err(weight.refused(format!("has rows of {k} elements, and x of {columns}; pass as many")));
+    }
+    let (rows, of_x) = (|extents: &[i64]| extents[..extents.len() - 1].to_vec(), x.tensor.extents());
+    if y.rows_and_columns()? != (m, n) || rows(y.tensor.extents()) != rows(of_x) {
+        let expected = [rows(of_x), vec![i64::from(n)]].concat();
+        return Err(y.refused(format!("has the shape {:?}; pass {expected:?}", y.tensor.extents())));
+    }
+    x.expect_contiguous()?;
+    weight.expect_contiguous()?;
+    let batch = Batch::from(Problem::new(m, n, k));
+    of_types(call, &Operands { a: x, b: weight, c: y, batch, alpha: 1.0, beta: 0.0 })
+}
+
+fn of_types(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Error> {
+    with_operands!(operands.a, operands.b, A, B => into_output::<A, B>(call, operands), [
+        bf16 Bf16, bf16 Bf16;
+        f16 F16, f16 F16;
+        e4m3 E4m3, e4m3 E4m3;
+        e4m3 E4m3, e5m2 E5m2;
+        e5m2 E5m2, e4m3 E4m3;
+        e5m2 E5m2, e5m2 E5m2;
+    ])
+}
+
+fn into_output<A, B>(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Error>
+where
+    A: MultipliesWith<B> + Storable + HostElement,
+    B: MultipliesWith<A> + Storable + HostElement,
+{
+    match operands.c.element()? {
+        ElementType::F32 => multiply::<A, B, f32>(call, operands),
+        ElementType::Bf16 => multiply::<A, B, bf16>(call, operands),
+        ElementType::F16 => multiply::<A, B, f16>(call, operands),
+        _ => Err(operands.c.not_among("float32, bfloat16 or float16")),
+    }
+}
+
+fn multiply<A, B, C>(call: &Call<'_>, operands: &Operands<'_>) -> Result<(), Error>
+where
+    A: MultipliesWith<B> + Storable + HostElement,
+    B: MultipliesWith<A> + Storable + HostElement,
+    C: GemmOutput + HostElement,
+{
+    let Operands { a, b, c, batch, alpha, beta } = *operands;
+    let activations = [Activation::Identity, Activation::Relu, Activation::Gelu, Activation::Silu];
+    let activation = call.one_of("activation", &activations)?;
+    let bias = call.optional("bias").map(|bias| {
+        bias.expect_extents([batch.problem.n])?;
+        bias.buffer::<f32>()
+    });
+    let bias = bias.transpose()?;
+    let gemm = Gemm::from(batch).alpha(alpha).beta(beta).activation(activation);
     let gemm = bias.as_ref().map_or(gemm, |bias| gemm.bias(bias));
     let (a, b, mut c) = (a.memory::<A>()?, b.memory::<B>()?, c.buffer::<C>()?);
     call.operations().gemm(call.stream(), &gemm, &a, &b, &mut c)?;

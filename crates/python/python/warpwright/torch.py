@@ -17,6 +17,7 @@ from . import _warpwright
 from ._device import Device
 
 __all__ = [
+    "add_rms_norm",
     "attention",
     "cross_entropy",
     "emulate",
@@ -30,7 +31,19 @@ __all__ = [
     "swiglu",
 ]
 
-_OPERATIONS = {operation.name: operation for operation in _warpwright.operations()}
+(
+    _GEMM,
+    _LINEAR,
+    _SOFTMAX,
+    _LOG_SOFTMAX,
+    _RMS_NORM,
+    _ADD_RMS_NORM,
+    _LAYER_NORM,
+    _CROSS_ENTROPY,
+    _SWIGLU,
+    _ATTENTION,
+    _ATTENTION_GRADIENTS,
+) = _warpwright.operations()
 _ACTIVATIONS = ("none", "relu", "gelu", "silu")
 
 _library = torch.library.Library("warpwright", "DEF")
@@ -129,17 +142,11 @@ def _keep_inputs(ctx, inputs, output):
     ctx.save_for_backward(*inputs)
 
 
-def _product(a, b, bias, activation):
-    c = torch.empty((*a.shape[:-1], b.shape[-1]), dtype=a.dtype, device=a.device)
-    if bias is not None and bias.dtype != torch.float32:
-        bias = bias.float()
-    _OPERATIONS["gemm"](_matrix(a), _matrix(b), bias, c, 1.0, 0.0, activation)
-    return c
-
-
 def _matrix(matrix):
     """A matrix of which one axis is contiguous, without gaps."""
-    if matrix.is_contiguous() or matrix.mT.is_contiguous():
+    *_, of_row, of_column = matrix.stride()
+    *_, rows, columns = matrix.shape
+    if (of_column == 1 and of_row == columns) or (of_row == 1 and of_column == rows):
         return matrix
     return matrix.contiguous()
 
@@ -157,15 +164,18 @@ def _matmul_backward(ctx, d_c):
     _keep_inputs,
 )
 def _matmul(a, b):
-    return _product(a, b, None, 0)
+    c = torch.empty((*a.shape[:-1], b.shape[-1]), dtype=a.dtype, device=a.device)
+    _GEMM(_matrix(a), _matrix(b), None, c, 1.0, 0.0, 0)
+    return c
 
 
 def _linear_backward(ctx, d_y):
     x, weight, bias = ctx.saved_tensors
     needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
-    d_x = _matmul(d_y, weight) if needs_x else None
-    d_weight = _matmul(d_y.mT, x) if needs_weight else None
-    d_bias = d_y.sum(0, dtype=torch.float32).to(bias.dtype) if needs_bias else None
+    rows = d_y.flatten(0, -2)
+    d_x = _matmul(rows, weight).view(x.shape) if needs_x else None
+    d_weight = _matmul(rows.mT, x.flatten(0, -2)) if needs_weight else None
+    d_bias = rows.sum(0, dtype=torch.float32).to(bias.dtype) if needs_bias else None
     return d_x, d_weight, d_bias, None
 
 
@@ -175,12 +185,16 @@ def _keep_linear(ctx, inputs, output):
 
 @_define(
     "linear(Tensor x, Tensor weight, Tensor? bias, int activation) -> Tensor",
-    lambda x, weight, bias, activation: x.new_empty((x.shape[0], weight.shape[0])),
+    lambda x, weight, bias, activation: x.new_empty((*x.shape[:-1], weight.shape[0])),
     _linear_backward,
     _keep_linear,
 )
 def _linear(x, weight, bias, activation):
-    return _product(x, weight.t(), bias, activation)
+    y = torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=x.device)
+    if bias is not None and bias.dtype != torch.float32:
+        bias = bias.float()
+    _LINEAR(x.contiguous(), weight.contiguous(), bias, y, activation)
+    return y
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -200,10 +214,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
         and torch.is_grad_enabled()
         and any(tensor is not None and tensor.requires_grad for tensor in (x, weight, bias))
     )
-    index = 0 if keeps else _ACTIVATIONS.index(activation)
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    y = _linear(rows, weight, bias, index)
-    y = y if x.dim() == 2 else y.view(*x.shape[:-1], weight.shape[0])
+    y = _linear(x, weight, bias, 0 if keeps else _ACTIVATIONS.index(activation))
     if not keeps:
         return y
     functional = torch.nn.functional
@@ -236,14 +247,14 @@ def _like(x, *_):
 @_define("softmax(Tensor x) -> Tensor", _like, _softmax_backward, _keep_output)
 def _softmax(x):
     y = _like(x)
-    _OPERATIONS["softmax"](x.contiguous(), y)
+    _SOFTMAX(x.contiguous(), y)
     return y
 
 
 @_define("log_softmax(Tensor x) -> Tensor", _like, _log_softmax_backward, _keep_output)
 def _log_softmax(x):
     y = _like(x)
-    _OPERATIONS["log_softmax"](x.contiguous(), y)
+    _LOG_SOFTMAX(x.contiguous(), y)
     return y
 
 
@@ -257,22 +268,24 @@ def log_softmax(x: Tensor) -> Tensor:
     return _log_softmax(x)
 
 
-def _rms_norm_backward(ctx, d_y):
-    x, weight = ctx.saved_tensors
-    epsilon, zero_centred = ctx.numbers
+def _rms_norm_gradients(x, weight, d_y, epsilon, zero_centred):
     columns = x.shape[-1]
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
     root = torch.rsqrt(norm * norm / columns + epsilon)
     gain = weight + 1 if zero_centred else weight
     if x.is_cuda:
-        backward, needs = torch.ops.aten._fused_rms_norm_backward.default, list(ctx.needs_input_grad[:2])
-        return *backward(d_y.contiguous(), x.contiguous(), [columns], root, gain, needs), None, None
+        backward = torch.ops.aten._fused_rms_norm_backward.default
+        return backward(d_y.contiguous(), x.contiguous(), [columns], root, gain, [True, True])
     # PyTorch has that kernel for GPUs only.
     normalized, of_d_y = x.float() * root, d_y.float()
     scaled = of_d_y * gain.float()
     d_x = root * (scaled - normalized * (scaled * normalized).mean(-1, keepdim=True))
     d_weight = (of_d_y * normalized).flatten(0, -2).sum(0)
-    return d_x.to(x.dtype), d_weight.to(weight.dtype), None, None
+    return d_x.to(x.dtype), d_weight.to(weight.dtype)
+
+
+def _rms_norm_backward(ctx, d_y):
+    return *_rms_norm_gradients(*ctx.saved_tensors, d_y, *ctx.numbers), None, None
 
 
 def _keep_rms_norm(ctx, inputs, output):
@@ -289,13 +302,44 @@ def _keep_rms_norm(ctx, inputs, output):
 )
 def _rms_norm(x, weight, epsilon, zero_centred):
     y = _like(x)
-    _OPERATIONS["rms_norm"](x.contiguous(), weight, y, epsilon, zero_centred)
+    _RMS_NORM(x.contiguous(), weight, y, epsilon, zero_centred)
     return y
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float = 1e-6, *, zero_centred: bool = False) -> Tensor:
     """RMSNorm along the last axis, times `weight`, or `1 + weight` with `zero_centred`."""
     return _rms_norm(x, weight, epsilon, zero_centred)
+
+
+def _add_rms_norm_backward(ctx, d_sum, d_y):
+    d_x, d_weight = _rms_norm_gradients(*ctx.saved_tensors, d_y, *ctx.numbers)
+    d_x = d_x + d_sum
+    return d_x, d_x, d_weight, None, None
+
+
+def _keep_add_rms_norm(ctx, inputs, output):
+    _, _, weight, epsilon, zero_centred = inputs
+    ctx.save_for_backward(output[0], weight)
+    ctx.numbers = (epsilon, zero_centred)
+
+
+@_define(
+    "add_rms_norm(Tensor x, Tensor residual, Tensor weight, float epsilon, bool zero_centred) -> (Tensor, Tensor)",
+    lambda x, *_: (_like(x), _like(x)),
+    _add_rms_norm_backward,
+    _keep_add_rms_norm,
+)
+def _add_rms_norm(x, residual, weight, epsilon, zero_centred):
+    total, y = _like(x), _like(x)
+    _ADD_RMS_NORM(x.contiguous(), residual.contiguous(), weight, total, y, epsilon, zero_centred)
+    return total, y
+
+
+def add_rms_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, epsilon: float = 1e-6, *, zero_centred: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`x + residual`, and its RMSNorm as `rms_norm` computes it, in one pass over memory."""
+    return _add_rms_norm(x, residual, weight, epsilon, zero_centred)
 
 
 def _layer_norm_backward(ctx, d_y):
@@ -322,7 +366,7 @@ def _keep_layer_norm(ctx, inputs, output):
 )
 def _layer_norm(x, weight, bias, epsilon):
     y = _like(x)
-    _OPERATIONS["layer_norm"](x.contiguous(), weight, bias, y, epsilon)
+    _LAYER_NORM(x.contiguous(), weight, bias, y, epsilon)
     return y
 
 
@@ -352,7 +396,7 @@ def _cross_entropy_fake(logits, target):
 )
 def _cross_entropy(logits, target):
     losses = torch.empty(target.shape, dtype=torch.float32, device=logits.device)
-    _OPERATIONS["cross_entropy"](logits.contiguous(), target.contiguous(), losses)
+    _CROSS_ENTROPY(logits.contiguous(), target.contiguous(), losses)
     return losses
 
 
@@ -383,7 +427,7 @@ def _swiglu_backward(ctx, d_y):
 )
 def _swiglu(gate, value):
     y = _like(gate)
-    _OPERATIONS["swiglu"](gate.contiguous(), value.contiguous(), y)
+    _SWIGLU(gate.contiguous(), value.contiguous(), y)
     return y
 
 
@@ -430,7 +474,7 @@ def _attention_backward(ctx, d_o, d_lse):
 def _attention(q, k, v, slopes, sinks, scale, softcap, left, right):
     o, lse = _attention_fake(q, k, v, slopes, sinks, scale, softcap, left, right)
     q, k, v = (_heads(matrix) for matrix in (q, k, v))
-    _OPERATIONS["attention"](q, k, v, o, lse, slopes, sinks, scale, softcap, left, right)
+    _ATTENTION(q, k, v, o, lse, slopes, sinks, scale, softcap, left, right)
     return o, lse
 
 
@@ -455,7 +499,7 @@ def _attention_gradients(q, k, v, o, lse, d_o, slopes, scale, softcap, left, rig
     gradients = _gradients_fake(q, k, v)
     q, k, v, o, d_o = (matrix.contiguous() for matrix in (q, k, v, o, d_o))
     numbers = (scale, softcap, left, right, deterministic)
-    _OPERATIONS["attention_gradients"](q, k, v, o, lse, d_o, *gradients, slopes, *numbers)
+    _ATTENTION_GRADIENTS(q, k, v, o, lse, d_o, *gradients, slopes, *numbers)
     return gradients
 
 

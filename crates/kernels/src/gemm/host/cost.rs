@@ -10,7 +10,8 @@
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
-//! request      by TMA, of rows that do not begin at lines of L2; those of another CTA cost nothing
+//! request      by TMA, of rows that do not begin at lines of L2, and of boxes narrower than one; those of another
+//!              CTA cost nothing
 //! latency      of a stage, by the stages that are requested at a time
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
 //! energy       of the operands from L2, where multicast rows count once: the clock follows the power
@@ -149,6 +150,10 @@ const OUTSIDE: f64 = 0.77;
 /// whose rows have 14,000 bytes, takes 437 us in tiles of 128x192, and 3000 x 5000 x 7040 takes 322. Fitted to
 /// 500 times of 29 shapes, `docs/results/2026-11-24-gemm-shapes.md`.
 const TMA: (f64, f64) = (2.1, 4.27);
+
+/// The same for a row of a box of 64 bytes or of 32: 14336 x 4096 x 8192 of a column-major A takes 1,696 us in tiles
+/// of 128x176, whose boxes have 32, and 1,366 in those of 128x160. Fitted to `docs/results/2026-11-29-gemm-boxes.json`.
+const TMA_NARROW: f64 = 2.4;
 
 /// The same for a row outside, which it fills with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last
 /// of 64 x 16, takes 48.3 us, and in 9 x 13 of which the last is 64 x 64, 33.3 us.
@@ -378,8 +383,10 @@ impl Division {
         let read = rows / machine.rows * (machine.rows + loaded) * depth / machine.shared_bytes;
         let receive = (rows + loaded) * depth / (machine.l2_bytes * self.receiving(configuration));
         // Rows of A and B that come for this SM alone, or that it requests for others too.
-        let requested = f64::from(tile.0 / cluster.1 + tile.1 / cluster.0);
-        let request = if begin_at_lines(problem) { 0.0 } else { TMA.1 * requested * depth / LINE as f64 };
+        let of_operands = [tile.0 / cluster.1, tile.1 / cluster.0].map(f64::from);
+        let requested = of_operands[0] + of_operands[1];
+        let cycles = of_a_line(configuration, problem);
+        let request = (of_operands[0] * cycles[0] + of_operands[1] * cycles[1]) * depth / LINE as f64;
         let latency = STAGE / f64::from(stages.saturating_sub(1).max(1));
         let sm = together([multiply, read, receive, request, latency], 10);
         let gpc = Launch { across, tiles, running, group, sms }.received_rows(configuration);
@@ -502,6 +509,32 @@ fn together<const N: usize>(times: [f64; N], exponent: i32) -> f64 {
 fn preloads_together(configuration: Configuration, problem: &GemmProblem) -> bool {
     let Configuration { cluster: (along_m, along_n), transposed, .. } = configuration;
     problem.preloads_b && if transposed { along_n > 1 } else { along_m > 1 }
+}
+
+/// Cycles in which TMA requests 128 bytes of A, and of B. What of rows of 128 bytes that begin at lines is hidden by
+/// their arrival costs nothing; where one operand has narrower boxes, the requests of both count.
+fn of_a_line(configuration: Configuration, problem: &GemmProblem) -> [f64; 2] {
+    let boxes = boxes_of_a_line(configuration, problem).map(f64::from);
+    let least = match () {
+        () if !begin_at_lines(problem) => TMA.1,
+        () if boxes == [1.0; 2] => 0.0,
+        () => TMA.0,
+    };
+    boxes.map(|boxes| if boxes > 1.0 { least.max(TMA_NARROW * boxes) } else { least })
+}
+
+/// Rows of boxes that have 128 bytes of A, and of B. A tile whose rows or columns are contiguous is loaded in boxes as
+/// wide as the widest swizzle that divides it: 176 columns of 16 bits, in boxes of 32 bytes.
+fn boxes_of_a_line(Configuration { tile, transposed, .. }: Configuration, problem: &GemmProblem) -> [u32; 2] {
+    let Problem { a, b, .. } = problem.batch.problem;
+    let (a, b) = if transposed { (b.transposed(), a.transposed()) } else { (a, b) };
+    let k_is_contiguous = [a == MatrixLayout::RowMajor, b == MatrixLayout::ColumnMajor];
+    let boxes = |extent: u32, k_is_contiguous: bool| {
+        let bytes = extent * problem.types.input_bits() / 8;
+        let width = [128, 64, 32].into_iter().find(|width| bytes.is_multiple_of(*width));
+        if k_is_contiguous { 1 } else { LINE as u32 / width.unwrap_or(16) }
+    };
+    [boxes(tile.0, k_is_contiguous[0]), boxes(tile.1, k_is_contiguous[1])]
 }
 
 /// Whether all rows of A and B begin at lines of L2.
