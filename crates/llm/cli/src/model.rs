@@ -1,6 +1,6 @@
 //! The model of a verb, its texts, and a sequence that runs alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use warpwright::arch::Arch;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, DecodePlan, Engine, Limits, StateType, WarmUp};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, EngineError, Limits, StateType, WarmUp};
 use warpwright_llm_serving::defaults::Defaults;
 use warpwright_llm_serving::model::{Model as Texts, generation_config};
 use warpwright_llm_serving::scheduler::Options;
@@ -85,18 +85,21 @@ const PAGE_TOKENS: u32 = 64;
 impl Model {
     /// Opens the model's files.
     pub(crate) fn checkpoint(&self) -> anyhow::Result<Checkpoint> {
-        self.checkpoint_of(self.random_weights)
+        self.checkpoint_by(|path| Checkpoint::open(path))
     }
 
     /// Opens the model's files for its shapes alone: a folder need not have weights.
     pub(crate) fn shapes(&self) -> anyhow::Result<Checkpoint> {
-        self.checkpoint_of(self.random_weights.or(self.model.is_dir().then_some(0)))
+        self.checkpoint_by(|path| Checkpoint::shapes(path))
     }
 
-    fn checkpoint_of(&self, random_weights: Option<u64>) -> anyhow::Result<Checkpoint> {
-        let checkpoint = match random_weights {
+    fn checkpoint_by(
+        &self,
+        open: impl FnOnce(&Path) -> Result<Checkpoint, EngineError>,
+    ) -> anyhow::Result<Checkpoint> {
+        let checkpoint = match self.random_weights {
             Some(seed) => Checkpoint::random(&self.model, seed)?,
-            None => Checkpoint::open(&self.model)?,
+            None => open(&self.model)?,
         };
         let Some(state) = self.state else { return Ok(checkpoint) };
         if !Limits::default().capacity_of(&checkpoint)?.stateful {
@@ -138,7 +141,7 @@ impl Model {
 
     fn show_progress<T>(&self, checkpoint: &Checkpoint, load: impl FnOnce() -> T) -> T {
         let ranks = f64::from(self.tensor_parallel);
-        progress::show(&self.name(), || Some(checkpoint.loaded()? / ranks), load)
+        progress::show(|| Some(checkpoint.loaded()? / ranks), load)
     }
 
     fn devices(&self) -> anyhow::Result<Vec<Device>> {

@@ -1,7 +1,7 @@
 //! A model's files: its configuration and its tensors.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value};
@@ -43,11 +43,31 @@ impl Checkpoint {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         expect_regular_files(path)?;
-        if path.is_dir() && path.join("config.json").exists() {
-            let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
-            return Ok(Self::new(config, Map::new(), Tensors::Stored(tensors)));
+        match gguf_of(path)? {
+            Some(file) => Self::of_gguf(&file),
+            None => {
+                let (config, tensors) = (read_config(path)?, safetensors::open(path)?);
+                Ok(Self::new(config, Map::new(), Tensors::Stored(tensors)))
+            }
         }
-        let GgufFile { config, metadata, tensors } = gguf::open(&gguf_of(path)?)?;
+    }
+
+    /// The model of the same path for its shapes alone: a folder with `config.json` needs no weights, and has random
+    /// ones.
+    ///
+    /// # Errors
+    /// A file is missing or not of its format.
+    pub fn shapes(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        expect_regular_files(path)?;
+        match gguf_of(path)? {
+            Some(file) => Self::of_gguf(&file),
+            None => Self::random(path, 0),
+        }
+    }
+
+    fn of_gguf(file: &Path) -> Result<Self> {
+        let GgufFile { config, metadata, tensors } = gguf::open(file)?;
         Ok(Self::new(config, metadata, Tensors::Stored(tensors)))
     }
 
@@ -120,13 +140,12 @@ impl Checkpoint {
 /// Refuses pipes, sockets and devices, whose reading may never end, in the place of any file of a checkpoint.
 fn expect_regular_files(path: &Path) -> Result<()> {
     let file = |source| EngineError::File { path: path.to_owned(), source };
-    let files: Vec<std::path::PathBuf> = match path.is_dir() {
+    let files: Vec<PathBuf> = match path.is_dir() {
         true => std::fs::read_dir(path).map_err(file)?.flatten().map(|entry| entry.path()).collect(),
         false => vec![path.to_owned()],
     };
-    let is_special = |path: &&std::path::PathBuf| {
-        std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-    };
+    let is_special =
+        |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     match files.iter().find(is_special) {
         Some(special) => Err(EngineError::Format {
             path: special.clone(),
@@ -143,21 +162,27 @@ fn read_config(folder: &Path) -> Result<Value> {
         .map_err(|error| EngineError::Format { path, reason: format!("it is no JSON: {error}") })
 }
 
-/// The file itself, or the only `.gguf` file of a folder.
-fn gguf_of(path: &Path) -> Result<std::path::PathBuf> {
+/// The file itself, or the only `.gguf` file of a folder without safetensors. None of a folder with `config.json` and no
+/// such file.
+fn gguf_of(path: &Path) -> Result<Option<PathBuf>> {
     if !path.is_dir() {
-        return Ok(path.to_owned());
+        return Ok(Some(path.to_owned()));
+    }
+    let has_config = path.join("config.json").exists();
+    if has_config && safetensors::are_in(path) {
+        return Ok(None);
     }
     let file = |source| EngineError::File { path: path.to_owned(), source };
     let entries = std::fs::read_dir(path).map_err(file)?;
-    let is_gguf = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
+    let is_gguf = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
     let files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_gguf).collect();
     match files.as_slice() {
-        [file] => Ok(file.clone()),
+        [file] => Ok(Some(file.clone())),
+        [] if has_config => Ok(None),
         files => Err(EngineError::Format {
             path: path.to_owned(),
             reason: format!(
-                "the folder has no config.json and {} .gguf files; name a folder with config.json or one .gguf file",
+                "the folder has {} .gguf files and no config.json with safetensors; name one .gguf file or another folder",
                 files.len()
             ),
         }),

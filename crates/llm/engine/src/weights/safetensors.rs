@@ -21,15 +21,23 @@ pub(super) fn open(folder: &Path) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensors)
 }
 
+const INDEX: &str = "model.safetensors.index.json";
+const ONLY: &str = "model.safetensors";
+
+/// Whether a folder has a checkpoint of safetensors.
+pub(super) fn are_in(folder: &Path) -> bool {
+    [INDEX, ONLY].iter().any(|name| folder.join(name).exists())
+}
+
 /// The files that the index names, or the only one.
 fn files(folder: &Path) -> Result<BTreeSet<String>> {
     #[derive(serde::Deserialize)]
     struct Index {
         weight_map: BTreeMap<String, String>,
     }
-    let path = folder.join("model.safetensors.index.json");
+    let path = folder.join(INDEX);
     if !path.exists() {
-        return Ok(BTreeSet::from(["model.safetensors".to_owned()]));
+        return Ok(BTreeSet::from([ONLY.to_owned()]));
     }
     let text = std::fs::read(&path).map_err(|source| EngineError::File { path: path.clone(), source })?;
     let format = |reason| EngineError::Format { path: path.clone(), reason };

@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use serde_json::Value;
 use warpwright::runtime::Device;
 use warpwright_llm_engine::weights::Checkpoint;
-use warpwright_llm_engine::{DataType, Engine, EngineError, Limits};
+use warpwright_llm_engine::{DataType, DecodePlan, Engine, EngineError, Limits};
 use warpwright_llm_step::{Chunk, Slot, Tokens};
 
 use crate::fixtures::{LIMITS, chunk, expected, folder, generate, greedy, random, step};
@@ -83,6 +83,37 @@ fn converted_models_have_the_drafts_of_transformers() {
         assert_eq!(outputs[0].sampled[0].token, expected.tokens[0]);
         assert_eq!(engine.drafted(Slot(0)).expect("drafts"), expected.drafts[0]);
     }
+}
+
+/// A folder is its only file, also beside the configuration that repositories of such files have, for the weights and
+/// for the shapes alone.
+#[test]
+fn the_only_file_of_a_folder_is_the_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of_folder = || [Checkpoint::open(folder.path()), Checkpoint::shapes(folder.path())];
+    let shapes = |checkpoint: Checkpoint| {
+        DecodePlan::of_rank(&checkpoint, DataType::F32, (1, 16), 1).expect("a plan").bytes()
+    };
+    let whole = shapes(random(&crate::fixtures::folder("llama")));
+    let file = write(folder.path(), &convert(&config("llama"), tensors("llama")));
+    for config in [None, Some(config("llama").to_string())] {
+        config
+            .iter()
+            .for_each(|text| std::fs::write(folder.path().join("config.json"), text).expect("written"));
+        for checkpoint in of_folder() {
+            assert_eq!(shapes(checkpoint.expect("a checkpoint")), whole);
+        }
+    }
+    std::fs::copy(&file, folder.path().join("second.gguf")).expect("written");
+    for refused in of_folder() {
+        let message = refused.expect_err("two files").to_string();
+        assert!(message.contains("2 .gguf files"), "{message}");
+    }
+    std::fs::remove_file(folder.path().join("second.gguf")).expect("removed");
+    std::fs::remove_file(file).expect("removed");
+    let [weights, of_config] = of_folder();
+    assert!(weights.expect_err("no weights").to_string().contains("model.safetensors"));
+    assert_eq!(shapes(of_config.expect("shapes")), whole);
 }
 
 /// A file of llama with a change, and why it is refused.
