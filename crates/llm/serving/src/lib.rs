@@ -3,6 +3,7 @@
 pub mod defaults;
 pub mod guide;
 pub mod model;
+mod panics;
 pub mod scheduler;
 pub mod server;
 pub mod service;

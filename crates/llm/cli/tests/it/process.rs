@@ -86,3 +86,28 @@ fn output_that_nobody_reads_ends_the_command() {
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A library that panics says nothing itself.
+#[test]
+fn a_file_at_which_a_library_panics_is_named_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = r#"{ "decoder": { "type": "ByteLevel" }, "normalizer": { "type": "Precompiled" } }"#;
+    std::fs::write(folder.path().join("tokenizer.json"), json).unwrap();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
+    let tokenizer = folder.path().to_str().unwrap();
+    let arguments = [
+        "generate",
+        model,
+        "--random-weights",
+        "1",
+        "--device",
+        "emu:h200",
+        "--tokenizer",
+        tokenizer,
+        "--prompt",
+        "x",
+    ];
+    let text = fails(&mut command(&arguments), 1);
+    assert!(text.starts_with("error: ") && text.contains("its `normalizer` cannot be read"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}

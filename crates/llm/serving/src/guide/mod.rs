@@ -16,6 +16,7 @@ use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 use warpwright_llm_step::{Token, TokenMask};
 
+use crate::panics::caught;
 use crate::scheduler::Guide;
 use crate::tokenizer::Tokenizer;
 pub use calls::tool_calls;
@@ -158,9 +159,9 @@ impl Grammars {
     fn matcher(&self, top: TopLevelGrammar, bytes: usize) -> Result<Matcher, GrammarError> {
         let thread = std::thread::Builder::new().stack_size(STACK.1.max(STACK.0 * bytes));
         std::thread::scope(|scope| {
-            let compile = || Matcher::new(self.factory.create_parser(top));
+            let compile = || caught(|| Matcher::new(self.factory.create_parser(top)));
             let run = thread.spawn_scoped(scope, compile).map_err(|error| GrammarError(error.to_string()))?;
-            run.join().map_err(|_| GrammarError("it is too large".to_owned()))
+            run.join().ok().flatten().ok_or_else(|| GrammarError("it is too large".to_owned()))
         })
     }
 }

@@ -177,7 +177,7 @@ fn byte_level_bpe(vocabulary: &GgufVocabulary) -> Result<Tokenizer, TokenizerErr
             "type": "BPE", "vocab": ids, "merges": merges, "ignore_merges": pre.ignores_merges,
         },
     });
-    let inner = library(json.to_string().as_bytes())?;
+    let inner = library(&json, json.to_string().as_bytes())?;
     let bytes = |(id, token): (usize, &String)| match vocabulary.kind(id) {
         UNKNOWN | CONTROL | USER_DEFINED => token.clone().into_bytes(),
         _ => byte_level::bytes(token).unwrap_or_else(|| token.clone().into_bytes()),

@@ -7,14 +7,20 @@ mod pre_tokenizers;
 mod sentence_piece;
 
 use std::fmt::Display;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 pub use detokenizer::Detokenizer;
 pub use gguf::GgufVocabulary;
 use sentence_piece::SentencePiece;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokenizers::{
+    AddedToken, DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
+};
 use warpwright_llm_step::Token;
+
+use crate::panics::caught;
 
 /// A tokenizer whose tokens are bytes: byte-level BPE, as Qwen, Llama 3, SmolLM2 and most others since GPT-2 have, or
 /// SentencePiece's BPE or unigrams, as Llama 2, Mistral and Gemma have.
@@ -79,11 +85,7 @@ impl Tokenizer {
         let parsed: Value =
             serde_json::from_slice(json).map_err(|error| TokenizerError::Format(error.to_string()))?;
         let pieces = Pieces::of(&parsed["decoder"])?;
-        if growth(&parsed["normalizer"]) > MOST_GROWTH {
-            let reason = format!("its normalizer makes text more than {MOST_GROWTH} times as long");
-            return Err(TokenizerError::Format(reason));
-        }
-        let inner = library(json)?;
+        let inner = library(&parsed, json)?;
         let vocabulary = inner.get_vocab(true);
         let length = vocabulary.values().max().map_or(0, |id| *id as usize + 1);
         // Numbers without a token are few in any model.
@@ -169,18 +171,57 @@ impl Tokenizer {
     }
 }
 
-/// The library's tokenizer of a `tokenizer.json`.
-fn library(json: &[u8]) -> Result<tokenizers::Tokenizer, TokenizerError> {
-    guarded(|| tokenizers::Tokenizer::from_bytes(json)).map_err(TokenizerError::Format)
+/// The library's tokenizer of a `tokenizer.json`, which is given as its value and as its text.
+fn library(parsed: &Value, json: &[u8]) -> Result<tokenizers::Tokenizer, TokenizerError> {
+    let growth = growth(&parsed["normalizer"]);
+    if growth > MOST_GROWTH {
+        let reason = format!("its `normalizer` makes text more than {MOST_GROWTH} times as long");
+        return Err(TokenizerError::Format(reason));
+    }
+    for (i, token) in parsed["added_tokens"].as_array().into_iter().flatten().enumerate() {
+        let growth = if token["normalized"] == true { growth } else { 1 };
+        let bytes = token["content"].as_str().map_or(0, str::len).saturating_mul(growth);
+        if bytes > MOST_OF_ADDED {
+            let reason = format!("its `added_tokens[{i}]` has {bytes} bytes, and may have {MOST_OF_ADDED}");
+            return Err(TokenizerError::Format(reason));
+        }
+    }
+    let read = guarded(|| tokenizers::Tokenizer::from_bytes(json));
+    read.map_err(|reason| TokenizerError::Format(faulty(parsed).unwrap_or(reason)))
 }
 
-/// Calls the library, which panics on some corrupt files (tokenizers 0.22, `decoders/mod.rs`).
-fn guarded<V, E: Display>(call: impl FnOnce() -> Result<V, E>) -> Result<V, String> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("the library of tokenizers has panicked".to_owned()),
+/// The first part that the library cannot read, and why.
+fn faulty(parsed: &Value) -> Option<String> {
+    fn read<P: DeserializeOwned>(part: &Value) -> Result<(), String> {
+        guarded(|| Option::<P>::deserialize(part)).map(drop)
     }
+    type Read = fn(&Value) -> Result<(), String>;
+    let parts: [(&str, Read); 6] = [
+        ("normalizer", read::<NormalizerWrapper>),
+        ("pre_tokenizer", read::<PreTokenizerWrapper>),
+        ("post_processor", read::<PostProcessorWrapper>),
+        ("decoder", read::<DecoderWrapper>),
+        ("added_tokens", read::<Vec<AddedToken>>),
+        ("model", read::<ModelWrapper>),
+    ];
+    let reason = |(part, read): (&str, Read)| {
+        Some(format!("its `{part}` cannot be read: {}", read(&parsed[part]).err()?))
+    };
+    parts.into_iter().find_map(reason)
 }
+
+/// Calls the library, which panics on some corrupt files (tokenizers 0.22, `normalizers/mod.rs`).
+fn guarded<V, E: Display>(call: impl FnOnce() -> Result<V, E>) -> Result<V, String> {
+    let result = caught(call).ok_or("the library of tokenizers fails at it")?;
+    result.map_err(|error| match error.to_string() {
+        unknown if unknown.contains("untagged enum") => "it has no known form".to_owned(),
+        message => message,
+    })
+}
+
+/// The most bytes of a token that is found before a text is split, after the normalizer. What the library builds to find
+/// them takes a time that grows with the square of a token's bytes: 20 ms for these.
+const MOST_OF_ADDED: usize = 1024;
 
 /// How many times as long a text may become before it is tokenized.
 const MOST_GROWTH: usize = 64;

@@ -1,7 +1,7 @@
 //! Encoding, decoding, and decoding one token at a time.
 
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use warpwright_llm_serving::tokenizer::{Detokenizer, GgufVocabulary, Tokenizer};
 
 use crate::model::{model, vocabulary};
@@ -78,11 +78,61 @@ fn vocabularies_that_are_not_supported_are_named() {
     insta::assert_snapshot!(message(without_first), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it adds the first token and has none): no other kind is supported");
     insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `kimi-k2`, which is not supported: put the model's tokenizer.json beside it");
     assert!(Tokenizer::from_json(b"{}").is_err());
-    let double = serde_json::json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" });
-    let normalizer = serde_json::json!({ "type": "Sequence", "normalizers": vec![double; 40] });
-    let json = serde_json::json!({ "decoder": { "type": "ByteLevel" }, "normalizer": normalizer });
-    let refused = Tokenizer::from_json(json.to_string().as_bytes()).err().unwrap().to_string();
-    insta::assert_snapshot!(refused, @"the tokenizer is not a valid tokenizer.json: its normalizer makes text more than 64 times as long");
+}
+
+/// A file that cannot be read names its part. What would take long is refused before.
+#[test]
+fn parts_that_cannot_be_read_are_named() {
+    let double = json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aa" });
+    let added = |content: String, normalized: bool| {
+        json!([{ "id": 1, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": normalized }])
+    };
+    let unknown = "cannot be read: it has no known form";
+    let fails = "cannot be read: the library of tokenizers fails at it";
+    for (part, value, expected) in [
+        ("normalizer", json!({}), format!("its `normalizer` {unknown}")),
+        ("normalizer", json!("NFC"), format!("its `normalizer` {unknown}")),
+        ("normalizer", json!({ "type": "Precompiled" }), format!("its `normalizer` {fails}")),
+        (
+            "normalizer",
+            json!({ "type": "Precompiled", "precompiled_charsmap": "" }),
+            format!("its `normalizer` {fails}"),
+        ),
+        ("pre_tokenizer", json!({}), format!("its `pre_tokenizer` {unknown}")),
+        ("post_processor", json!({ "type": "None" }), "its `post_processor` cannot be read: ".to_owned()),
+        ("model", json!({ "type": "BPE" }), "its `model` cannot be read: ".to_owned()),
+        ("added_tokens", json!([{ "id": 1 }]), "its `added_tokens` cannot be read: ".to_owned()),
+        (
+            "normalizer",
+            json!({ "type": "Sequence", "normalizers": vec![double.clone(); 40] }),
+            "its `normalizer` makes text more than 64 times as long".to_owned(),
+        ),
+        (
+            "added_tokens",
+            added("a".repeat(100_000), false),
+            "its `added_tokens[0]` has 100000 bytes, and may have 1024".to_owned(),
+        ),
+        (
+            "added_tokens",
+            added("a".repeat(513), true),
+            "its `added_tokens[0]` has 1026 bytes, and may have 1024".to_owned(),
+        ),
+    ] {
+        let mut json = json!({
+            "version": "1.0", "added_tokens": [], "normalizer": double, "pre_tokenizer": null, "post_processor": null,
+            "decoder": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false },
+            "model": { "type": "BPE", "vocab": { "a": 0 }, "merges": [] },
+        });
+        assert!(Tokenizer::from_json(json.to_string().as_bytes()).is_ok());
+        json[part] = value;
+        let refused = Tokenizer::from_json(json.to_string().as_bytes()).err().expect(&expected).to_string();
+        assert!(refused.contains(&expected), "{refused}");
+    }
+    let mut long = vocabulary();
+    long.tokens[302] = "a".repeat(100_000);
+    let refused = Tokenizer::from_gguf(&long).err().unwrap().to_string();
+    assert!(refused.contains("has 100000 bytes, and may have 1024"), "{refused}");
 }
 
 /// What llama.cpp and the Python package tokenizers make of texts: `scripts/tokenizers_fixture.py` writes it.
