@@ -164,6 +164,29 @@ for fields in [{}, {"instructions": "in"}, {"temperature": 0}, {"top_p": 0.9}, {
 
 
 @call
+def response_stream_that_ends():
+    format = {"type": "json_schema", "name": "person", "schema": SCHEMA}
+    with client.responses.stream(model=MODEL, input="the", max_output_tokens=300, extra_body={"text": {"format": format}}) as stream:
+        final = stream.get_final_response()
+    assert final.status == "completed" and '"name"' in final.output_text, final
+
+
+@call
+def response_stream_that_is_cut():
+    """The SDK's helper knows `response.completed` alone: a cut answer, whose last event is `response.incomplete`, it refuses."""
+    with client.responses.stream(model=MODEL, input="the", max_output_tokens=2) as stream:
+        last = list(stream)[-1]
+        assert last.type == "response.incomplete" and last.response.incomplete_details.reason == "max_output_tokens", last
+        assert last.response.output[-1].status == "incomplete" and last.response.usage.output_tokens == 2, last
+        try:
+            stream.get_final_response()
+        except RuntimeError as error:
+            assert "response.completed" in str(error)
+            return
+    raise AssertionError("the SDK returns cut answers now: remove this")
+
+
+@call
 def asynchronous():
     async def many():
         other = openai.AsyncOpenAI(base_url=BASE, api_key="none", max_retries=0)

@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Shows the fraction that is loaded while `load` runs, unless the messages go to a file or a pipe.
-pub(crate) fn show<T>(name: &str, fraction: impl Fn() -> Option<f64> + Send, load: impl FnOnce() -> T) -> T {
+pub(crate) fn show<T>(fraction: impl Fn() -> Option<f64> + Send, load: impl FnOnce() -> T) -> T {
     if !stderr().is_terminal() {
         return load();
     }
@@ -14,10 +14,11 @@ pub(crate) fn show<T>(name: &str, fraction: impl Fn() -> Option<f64> + Send, loa
         scope.spawn(move || {
             while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
                 let percent = fraction().map(|fraction| format!(": {:.0}%", 100.0 * fraction));
-                eprint!("\rloading {name}{:6}", percent.unwrap_or_default());
+                // A line that is longer than a narrow terminal would not be written over.
+                eprint!("\rloading{:6}", percent.unwrap_or_default());
             }
             // Spaces clear the line of any terminal.
-            eprint!("\r{:1$}\r", "", "loading : 100%".len() + name.chars().count());
+            eprint!("\r{:1$}\r", "", "loading: 100%".len());
         });
         let loaded = load();
         drop(end);

@@ -14,7 +14,8 @@ pub(super) const COMMANDS: [(&str, &str, &str); 6] = [
 pub(super) const KEYS: &str = "\
 Enter sends. A line that ends in \\ goes on in the next one, and so does all
 between \"\"\" and \"\"\". Ctrl-C stops an answer, Ctrl-D leaves. Up and Ctrl-R find
-earlier lines, Tab completes commands.";
+earlier lines, Tab completes commands. What is typed during an answer waits for
+its end.";
 
 /// What was typed.
 #[derive(Debug, PartialEq)]

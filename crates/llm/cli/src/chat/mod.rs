@@ -3,12 +3,16 @@
 mod answer;
 mod command;
 mod input;
+mod keyboard;
 
 use std::io::Write;
+use std::pin::pin;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use warpwright_llm_serving::model::Model as Texts;
 use warpwright_llm_serving::scheduler::{Draw, Request};
@@ -21,6 +25,7 @@ use crate::sampling::Sampling;
 use answer::Answer;
 use command::{COMMANDS, Entry, KEYS};
 use input::{Input, Line};
+use keyboard::Keyboard;
 
 /// Talks to a model. `/help` lists commands; Ctrl-C stops an answer, Ctrl-D leaves. Each line of a pipe is a
 /// message.
@@ -44,7 +49,36 @@ pub struct Chat {
 
 impl Chat {
     /// Runs the verb.
-    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        // Models are loaded on a thread of the runtime.
+        let runtime = Builder::new_multi_thread().enable_all().thread_stack_size(LOADING_STACK).build()?;
+        let result = runtime.block_on(self.converse());
+        // A thread may still load the model or wait for a line.
+        runtime.shutdown_background();
+        result
+    }
+
+    /// Talks until the user leaves. The terminal has its mode again however that ends.
+    async fn converse(self) -> anyhow::Result<()> {
+        let input = Input::new()?;
+        let keyboard = input.is_editor().then(Keyboard::held).transpose()?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let loading = tokio::task::spawn_blocking(move || self.load());
+        let talking = async {
+            let talk = tokio::select! {
+                loaded = loading => loaded??,
+                _ = interrupt.recv() => bail!("interrupted while the model was loaded"),
+            };
+            talk.run(input, keyboard.as_ref()).await
+        };
+        tokio::select! {
+            result = talking => result,
+            _ = terminate.recv() => bail!("terminated"),
+        }
+    }
+
+    fn load(mut self) -> anyhow::Result<Talk> {
         let checkpoint = self.model.checkpoint()?;
         let mut texts = self.model.texts(&self.model.name(), &checkpoint)?;
         if texts.template.is_missing() {
@@ -54,15 +88,12 @@ impl Chat {
         let engine = self.model.engine(&checkpoint, self.model.limits(1, None, 2))?;
         texts.stops.extend_from_slice(engine.ends());
         let service = Service::start(engine.into_executor(), self.model.scheduling(true), 1);
-        let talk =
-            Talk { system: self.system.take(), messages: vec![], attempts: 0, flags: self, texts, service };
-        let runtime = tokio::runtime::Runtime::new()?;
-        let result = runtime.block_on(talk.run(Input::new()?));
-        // A thread may still wait for a line.
-        runtime.shutdown_background();
-        result
+        Ok(Talk { system: self.system.take(), messages: vec![], attempts: 0, flags: self, texts, service })
     }
 }
+
+/// The stack of a thread that loads a model: that of a main thread.
+const LOADING_STACK: usize = 8 << 20;
 
 /// A conversation.
 struct Talk {
@@ -77,7 +108,8 @@ struct Talk {
 }
 
 impl Talk {
-    async fn run(mut self, mut input: Input) -> anyhow::Result<()> {
+    /// Answers what is typed. `keyboard` holds keys while an answer is written.
+    async fn run(mut self, mut input: Input, keyboard: Option<&Keyboard>) -> anyhow::Result<()> {
         let in_terminal = input.is_editor();
         if in_terminal {
             eprintln!("{}. /help lists commands; Ctrl-D leaves.", self.texts.name);
@@ -91,7 +123,8 @@ impl Talk {
                     input = back;
                     line?
                 }
-                _ = interrupt.recv() => return Ok(()),
+                // The editor reads Ctrl-C as a key.
+                _ = interrupt.recv(), if !in_terminal => return Ok(()),
             };
             let text = match line {
                 Line::Text(text) => text,
@@ -107,7 +140,7 @@ impl Talk {
             };
             let done = match Entry::of(&text) {
                 Ok(Entry::Exit) => return Ok(()),
-                Ok(entry) => self.enter(entry).await,
+                Ok(entry) => self.enter(entry, keyboard).await,
                 Err(wrong) => Err(anyhow!(wrong)),
             };
             match done {
@@ -120,12 +153,12 @@ impl Talk {
     }
 
     /// Does what was typed.
-    async fn enter(&mut self, entry: Entry<'_>) -> anyhow::Result<()> {
+    async fn enter(&mut self, entry: Entry<'_>, keyboard: Option<&Keyboard>) -> anyhow::Result<()> {
         match entry {
             Entry::Message(text) => {
                 self.messages.push(json!({ "role": "user", "content": text }));
                 self.attempts = 0;
-                if let Err(error) = self.answer().await {
+                if let Err(error) = self.answer(keyboard).await {
                     self.messages.pop();
                     return Err(error);
                 }
@@ -136,7 +169,7 @@ impl Talk {
                 }
                 let last = self.messages.pop();
                 self.attempts += 1;
-                if let Err(error) = self.answer().await {
+                if let Err(error) = self.answer(keyboard).await {
                     self.messages.extend(last);
                     return Err(error);
                 }
@@ -158,15 +191,23 @@ impl Talk {
     }
 
     /// Answers the last message of the user, until Ctrl-C. If the answer cannot begin, the message is dropped.
-    async fn answer(&mut self) -> anyhow::Result<()> {
+    async fn answer(&mut self, keyboard: Option<&Keyboard>) -> anyhow::Result<()> {
         // A signal of before counts no more.
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
         let (request, parser) = self.request()?;
         let mut generation = self.service.submit(request)?;
         let mut answer = Answer::default();
-        tokio::select! {
-            result = answer.print(&mut generation, &self.texts.tokenizer, parser) => result?,
-            _ = interrupt.recv() => eprintln!(" [stopped]"),
+        {
+            let mut printing = pin!(answer.print(&mut generation, &self.texts.tokenizer, parser));
+            loop {
+                tokio::select! {
+                    result = &mut printing => break result?,
+                    _ = interrupt.recv() => break eprintln!(" [stopped]"),
+                    // A shell had the terminal meanwhile.
+                    _ = resumed.recv() => keyboard.map_or(Ok(()), Keyboard::hold)?,
+                }
+            }
         }
         self.messages.push(json!({ "role": "assistant", "content": answer.content }));
         Ok(())

@@ -1,6 +1,7 @@
 //! `chat` in a pipe, with a tiny model of random weights on the emulator.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -73,17 +74,55 @@ fn errors_of_a_pipe_are_sentences_and_end_it() {
     }
 }
 
-/// `script` of util-linux gives the command a terminal.
+/// The command with a terminal, which `script` of util-linux makes.
+fn in_terminal(flags: &str, state: &Path) -> Command {
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{COMMAND} {} {flags}", FIXED.join(" ")), "/dev/null"]);
+    script.env("XDG_STATE_HOME", state).env("TERM", "xterm");
+    script
+}
+
 #[test]
 fn lines_that_are_typed_ahead_wait_for_their_turn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("saved.json");
     let typed = format!("/system Be\n/system Be brief.\none\n/save {}\n/exit\n", path.display());
-    let mut script = Command::new("script");
-    script.args(["-qec", &format!("{COMMAND} {} -n 3", FIXED.join(" ")), "/dev/null"]);
-    let output = output(script.env("XDG_STATE_HOME", folder.path()).env("TERM", "xterm"), &typed);
+    let output = output(&mut in_terminal("-n 3", folder.path()), &typed);
     assert!(output.status.success(), "{output:?}");
     let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(saved["messages"][0], json!({ "role": "system", "content": "Be brief." }));
     assert_eq!(saved["messages"][1], json!({ "role": "user", "content": "one" }));
+}
+
+/// Keys are kept, Ctrl-D as well, and a terminal shows them where the editor has read them.
+#[test]
+fn keys_of_an_answer_are_shown_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("saved.json");
+    let mut command = in_terminal("-n 30", folder.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = String::new();
+    let mut until = |text: &str| {
+        let mut part = [0; 4096];
+        let begin = shown.len();
+        while !shown[begin..].contains(text) {
+            let count = screen.read(&mut part).unwrap();
+            assert!(count > 0, "{shown:?}");
+            shown += &String::from_utf8_lossy(&part[..count]);
+        }
+        shown[begin..].to_owned()
+    };
+    until("leaves.");
+    keys.write_all(b"one\r").unwrap();
+    until("one");
+    write!(keys, "say it\x1b[D\x1b[Ds \r/save {}\r\x04", path.display()).unwrap();
+    let answer = until("[the answer was cut");
+    assert!(!answer.contains("say"), "{answer:?}");
+    until("say s it");
+    std::io::copy(&mut screen, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success(), "{shown:?}");
+    let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(saved["messages"][0]["content"], "one");
+    assert_eq!(saved["messages"][2]["content"], "say s it");
 }
