@@ -139,7 +139,12 @@ impl ChatFields {
                         format!("Tool {i} has no function with a name of letters, digits, `_`, `-` and `.`.");
                     return Err(ApiError::invalid(None, message).at(&format!("tools[{i}]")));
                 };
-                Ok(Tool { name: name.to_owned(), parameters: function["parameters"].clone() })
+                let parameters = function["parameters"].clone();
+                if !parameters.is_object() && !parameters.is_null() {
+                    let message = format!("The `parameters` of tool {i} are no schema: give an object.");
+                    return Err(ApiError::invalid(None, message).at(&format!("tools[{i}]")));
+                }
+                Ok(Tool { name: name.to_owned(), parameters })
             })
             .collect()
     }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
+use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -38,6 +39,9 @@ impl Events {
 /// Comments keep proxies from closing a connection on which nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// With the character set: some clients take a text without one for Latin-1.
+const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
+
 /// Runs a task that writes events. The task is dropped when the client disconnects, or after `time`
 /// if the client does not read.
 pub(super) fn respond<F>(time: Duration, task: impl FnOnce(Events) -> F) -> Response
@@ -56,5 +60,6 @@ where
     let events = stream::poll_fn(move |context| {
         receiver.poll_recv(context).map(|event| event.map(Ok::<_, Infallible>))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], events).into_response()
 }

@@ -111,7 +111,7 @@ impl Client {
         body["stream"] = true.into();
         let reply = self.post(path, &body).await;
         assert_eq!(reply.status, StatusCode::OK, "{body}: {}", reply.text);
-        assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream");
+        assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream; charset=utf-8");
         let mut events = events(&reply.text);
         if !path.ends_with("responses") {
             assert_eq!(events.pop(), Some(Value::from("[DONE]")));

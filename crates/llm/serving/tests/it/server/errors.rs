@@ -118,6 +118,7 @@ fn of_chats() -> Vec<Value> {
         json!({ "tools": [5] }),
         json!({ "tools": [{ "type": "function", "function": {} }] }),
         json!({ "tools": [{ "type": "function", "function": { "name": "a b" } }] }),
+        json!({ "tools": [{ "type": "function", "function": { "name": "f", "parameters": "x" } }] }),
         json!({ "tool_choice": "required" }),
         json!({ "tool_choice": "sometimes" }),
         json!({ "tools": [tool], "tool_choice": { "function": { "name": "g" } } }),
