@@ -50,17 +50,22 @@ impl Generate {
             Some(_) => Some(self.model.texts(&self.model.name(), &checkpoint)?),
             None => None,
         };
+        let limits = self.model.limits(1, None, 0);
+        let capacity = limits.capacity_of(&checkpoint)?;
         let prompt = match (&self.prompt, &texts) {
-            (Some(text), Some(texts)) => texts.tokenizer.encode(text, true)?,
+            (Some(text), Some(texts)) => {
+                texts.tokenizer.encode_within(text, true, capacity.context as usize, || true)?
+            }
             _ => self.ids.clone(),
         };
-        let limits = self.model.limits(1, None, 0);
-        expect_tokens(&prompt, &limits.capacity_of(&checkpoint)?)?;
+        expect_tokens(&prompt, &capacity)?;
         let defaults = texts.as_ref().map_or(Defaults::CHAT, Texts::for_chat);
         let draw = if self.greedy { Draw::greedy() } else { self.sampling.draw(defaults) };
         let engine = self.model.engine(&checkpoint, limits)?;
         let mut ends = engine.ends().to_vec();
         ends.extend(texts.iter().flat_map(|texts| &texts.stops));
+        // A tokenizer may have tokens that the model lacks.
+        ends.retain(|end| *end < capacity.vocabulary);
         let service = Service::start(engine.into_executor(), self.model.scheduling(false), 1);
         let mut generation = service.submit(Request {
             prompt: prompt.clone(),

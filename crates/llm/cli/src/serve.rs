@@ -13,7 +13,7 @@ use warpwright_llm_serving::server::{Limits, Server};
 use warpwright_llm_serving::service::Service;
 use warpwright_llm_serving::template::TemplateError;
 use warpwright_llm_serving::trace::{Cost, Trace};
-use warpwright_llm_step::Chunk;
+use warpwright_llm_step::{Chunk, Executor};
 
 use crate::model::Model;
 
@@ -116,7 +116,7 @@ impl Serve {
         }
         let name = self.name.clone().unwrap_or_else(|| self.model.name());
         let checkpoint = self.model.checkpoint()?;
-        let mut texts = self.model.texts(&name, &checkpoint)?;
+        let texts = self.model.texts(&name, &checkpoint)?;
         let limits = self.model.limits(self.sequences, self.cache_tokens, self.snapshots);
         let trace = self.trace.as_ref().map(|path| self.trace(path, &checkpoint)).transpose()?;
         let begin = Instant::now();
@@ -126,7 +126,7 @@ impl Serve {
         if texts.template.is_missing() {
             eprintln!("warning: {}; until then, conversations are refused", TemplateError::Missing);
         }
-        texts.stops.extend_from_slice(engine.ends());
+        let texts = texts.with_ends(engine.ends(), engine.capacity().vocabulary);
         let options = self.model.scheduling(!self.no_prefix_cache);
         let service = Service::traced(engine.into_executor(), options, self.requests as usize, trace);
         let server = Server::new(texts, service.clone(), self.limits(is_local))?;

@@ -45,6 +45,12 @@ fn configurations_that_are_not_computed_are_refused() {
             "gpt2".into(),
             "model_type is \"gpt2\"; the engine runs llama, mistral, qwen2, qwen3, qwen3_5 and qwen3_5_moe",
         ),
+        ("eos_token_id", (-1).into(), "eos_token_id is -1; expected a token or a list of tokens"),
+        (
+            "eos_token_id",
+            serde_json::json!([1, "x"]),
+            "eos_token_id is \"x\"; expected a token or a list of tokens",
+        ),
         ("hidden_size", 0.into(), "hidden_size is 0; expected a number from 1 to 16777216"),
         (
             "hidden_size",

@@ -67,10 +67,7 @@ impl Model {
             token => token.as_str().unwrap_or_default().to_owned(),
         };
         let eos = text("eos_token");
-        let mut stops: Vec<Token> = match &generation["eos_token_id"] {
-            Value::Array(ids) => ids.iter().filter_map(token_id).collect(),
-            id => token_id(id).into_iter().collect(),
-        };
+        let mut stops = ends(&generation, folder)?;
         stops.extend(tokenizer.token(&eos));
         let model = Model::new(name, tokenizer, source.as_deref(), &text("bos_token"), &eos, stops)?;
         let model = model.with_tool_template(with_tools.as_deref())?;
@@ -118,6 +115,15 @@ impl Model {
         Ok(Model { template: self.template.with_tool_source(source)?, ..self })
     }
 
+    /// With the tokens that end an answer in the model's own configuration. Of a tokenizer that is larger than the
+    /// model, those that the model lacks are left out.
+    #[must_use]
+    pub fn with_ends(mut self, ends: &[Token], vocabulary: u32) -> Model {
+        self.stops.extend_from_slice(ends);
+        self.stops.retain(|stop| *stop < vocabulary);
+        self
+    }
+
     /// Whether answers may have reasoning.
     pub fn thinks(&self) -> bool {
         self.tokenizer.token("</think>").is_some()
@@ -140,8 +146,20 @@ pub fn generation_config(folder: &Path) -> Result<Value, ModelError> {
     read_json(&folder.join("generation_config.json"))
 }
 
-fn token_id(value: &Value) -> Option<Token> {
-    value.as_u64().and_then(|id| Token::try_from(id).ok())
+/// The tokens of `generation_config.json` that end an answer.
+fn ends(generation: &Value, folder: &Path) -> Result<Vec<Token>, ModelError> {
+    let ids = match &generation["eos_token_id"] {
+        Value::Null => &[],
+        Value::Array(ids) => ids.as_slice(),
+        id => std::slice::from_ref(id),
+    };
+    let token = |id: &Value| {
+        id.as_u64().and_then(|id| Token::try_from(id).ok()).ok_or_else(|| ModelError::File {
+            path: folder.join("generation_config.json").display().to_string(),
+            reason: format!("eos_token_id has {id}; expected a token or a list of tokens"),
+        })
+    };
+    ids.iter().map(token).collect()
 }
 
 /// The template of this name in `tokenizer_config.json`, where one alone is the default.

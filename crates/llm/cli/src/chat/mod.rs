@@ -20,6 +20,8 @@ use warpwright_llm_serving::service::{Failed, Service, SubmitError};
 use warpwright_llm_serving::template::{Conversation, TemplateError};
 use warpwright_llm_serving::text::{Parser, ParserOptions};
 
+use warpwright_llm_step::Executor;
+
 use crate::model::Model;
 use crate::sampling::Sampling;
 use answer::Answer;
@@ -80,13 +82,13 @@ impl Chat {
 
     fn load(mut self) -> anyhow::Result<Talk> {
         let checkpoint = self.model.checkpoint()?;
-        let mut texts = self.model.texts(&self.model.name(), &checkpoint)?;
+        let texts = self.model.texts(&self.model.name(), &checkpoint)?;
         if texts.template.is_missing() {
             return Err(TemplateError::Missing.into());
         }
         // A slot for the conversation, and two for its prefixes.
         let engine = self.model.engine(&checkpoint, self.model.limits(1, None, 2))?;
-        texts.stops.extend_from_slice(engine.ends());
+        let texts = texts.with_ends(engine.ends(), engine.capacity().vocabulary);
         let service = Service::start(engine.into_executor(), self.model.scheduling(true), 1);
         Ok(Talk { system: self.system.take(), messages: vec![], attempts: 0, flags: self, texts, service })
     }
@@ -221,8 +223,9 @@ impl Talk {
             conversation.variables.insert("enable_thinking".to_owned(), think.into());
         }
         let text = self.texts.template.render(&conversation)?;
-        let prompt = self.texts.tokenizer.encode(&text, false)?;
-        let left = self.service.limits().context.saturating_sub(prompt.len() as u32);
+        let context = self.service.limits().context;
+        let prompt = self.texts.tokenizer.encode_within(&text, false, context as usize, || true)?;
+        let left = context.saturating_sub(prompt.len() as u32);
         let defaults = self.texts.for_chat();
         let draw = self.flags.sampling.draw(defaults);
         let request = Request {

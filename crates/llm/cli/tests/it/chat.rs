@@ -102,16 +102,17 @@ fn keys_of_an_answer_are_shown_after_it() {
     let mut command = in_terminal("-n 30", folder.path());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut shown = String::new();
+    let mut unread = String::new();
+    // What the screen shows up to a text.
     let mut until = |text: &str| {
         let mut part = [0; 4096];
-        let begin = shown.len();
-        while !shown[begin..].contains(text) {
+        while !unread.contains(text) {
             let count = screen.read(&mut part).unwrap();
-            assert!(count > 0, "{shown:?}");
-            shown += &String::from_utf8_lossy(&part[..count]);
+            assert!(count > 0, "{unread:?}");
+            unread += &String::from_utf8_lossy(&part[..count]);
         }
-        shown[begin..].to_owned()
+        let end = unread.find(text).unwrap() + text.len();
+        unread.drain(..end).collect::<String>()
     };
     until("leaves.");
     keys.write_all(b"one\r").unwrap();
@@ -120,8 +121,9 @@ fn keys_of_an_answer_are_shown_after_it() {
     let answer = until("[the answer was cut");
     assert!(!answer.contains("say"), "{answer:?}");
     until("say s it");
-    std::io::copy(&mut screen, &mut std::io::sink()).unwrap();
-    assert!(child.wait().unwrap().success(), "{shown:?}");
+    let mut rest = Vec::new();
+    screen.read_to_end(&mut rest).unwrap();
+    assert!(child.wait().unwrap().success(), "{}", String::from_utf8_lossy(&rest));
     let saved: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(saved["messages"][0]["content"], "one");
     assert_eq!(saved["messages"][2]["content"], "say s it");

@@ -89,10 +89,8 @@ fn output_that_nobody_reads_ends_the_command() {
 
 /// A library that panics says nothing itself.
 #[test]
-fn a_file_at_which_a_library_panics_is_named_in_a_sentence() {
+fn a_file_that_is_wrong_is_named_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
-    let json = r#"{ "decoder": { "type": "ByteLevel" }, "normalizer": { "type": "Precompiled" } }"#;
-    std::fs::write(folder.path().join("tokenizer.json"), json).unwrap();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/fixtures/qwen3_5");
     let tokenizer = folder.path().to_str().unwrap();
     let arguments = [
@@ -107,7 +105,22 @@ fn a_file_at_which_a_library_panics_is_named_in_a_sentence() {
         "--prompt",
         "x",
     ];
-    let text = fails(&mut command(&arguments), 1);
-    assert!(text.starts_with("error: ") && text.contains("its `normalizer` cannot be read"), "{text}");
-    assert_eq!(text.lines().count(), 1, "{text}");
+    for (normalizer, generation, expected) in [
+        (r#"{ "type": "Precompiled" }"#, "{}", "its `normalizer` cannot be read"),
+        (
+            "null",
+            r#"{ "eos_token_id": ["x"] }"#,
+            "eos_token_id has \"x\"; expected a token or a list of tokens",
+        ),
+    ] {
+        let json = format!(
+            r#"{{ "decoder": {{ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true }},
+            "normalizer": {normalizer}, "model": {{ "type": "BPE", "vocab": {{ "x": 0 }}, "merges": [] }} }}"#
+        );
+        std::fs::write(folder.path().join("tokenizer.json"), json).unwrap();
+        std::fs::write(folder.path().join("generation_config.json"), generation).unwrap();
+        let text = fails(&mut command(&arguments), 1);
+        assert!(text.starts_with("error: ") && text.contains(expected), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 }

@@ -141,7 +141,7 @@ impl Config {
             experts,
             has_mtp: false,
             context: positions.min(window),
-            ends: ends(text.optional("eos_token_id").or(root.optional("eos_token_id"))),
+            ends: ends(text.optional("eos_token_id").or(root.optional("eos_token_id")))?,
         })
     }
 }
@@ -206,12 +206,15 @@ fn layers(text: Fields<'_>, family: &Family, has_window: bool) -> Result<Vec<Mix
 }
 
 /// A token or a list of tokens.
-fn ends(value: Option<&Value>) -> Vec<u32> {
-    let token = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
+fn ends(value: Option<&Value>) -> Result<Vec<u32>> {
+    let token = |value: &Value| {
+        let token = value.as_u64().and_then(|token| u32::try_from(token).ok());
+        token.ok_or_else(|| unexpected("eos_token_id", value, "a token or a list of tokens"))
+    };
     match value {
-        Some(Value::Array(tokens)) => tokens.iter().filter_map(token).collect(),
-        Some(value) => token(value).into_iter().collect(),
-        None => vec![],
+        Some(Value::Array(tokens)) => tokens.iter().map(token).collect(),
+        Some(value) => Ok(vec![token(value)?]),
+        None => Ok(vec![]),
     }
 }
 

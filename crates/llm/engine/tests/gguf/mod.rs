@@ -160,6 +160,10 @@ fn tensors_and_keys_that_are_not_used_are_refused() {
     for (key, value, message) in cases {
         assert_eq!(with_key(key, value), message);
     }
+    for number in [f32::NAN, f32::NEG_INFINITY] {
+        let message = with_key("rope.freq_base_swa", Meta::Float(number));
+        assert_eq!(message, "its metadata has a number that is NaN or infinite");
+    }
     let message = refused(|_, tensors| {
         let rope = tensors.iter_mut().find(|tensor| tensor.0 == "rope_freqs.weight").expect("the factors");
         *rope = stored("rope_freqs.weight", &[7], &[1.0; 7]);

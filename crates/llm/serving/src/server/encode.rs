@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::http::StatusCode;
 use warpwright_llm_step::Token;
 
 use super::App;
@@ -32,17 +31,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Bytes that a normalizer may compose to one: three letters of Hangul to a syllable.
-const COMPOSED: usize = 3;
-/// Bytes of a token of common texts at most. Longer texts are counted before they are encoded.
-const COMMON_BYTES: usize = 8;
-/// Bytes that are counted together.
-const PIECE: usize = 16 << 10;
-/// Tokens that a cut between pieces may add.
-const PER_CUT: usize = 8;
-
-/// The tokens of a text that may have `most`. Longer texts are refused before all of them is encoded, which takes
-/// much more memory than the text.
+/// The tokens of a text that may have `most`, while its client waits.
 pub(super) fn encode(
     app: &App,
     text: &str,
@@ -50,35 +39,6 @@ pub(super) fn encode(
     most: u32,
     client: &Client,
 ) -> Result<Vec<Token>, ApiError> {
-    let tokenizer = &app.model.tokenizer;
-    let most = most as usize;
-    let too_long = |least: usize| {
-        let message =
-            format!("The prompt has more than {least} tokens, and may have {most}: shorten the prompt.");
-        Err(ApiError::status(StatusCode::BAD_REQUEST, "context_length_exceeded", message))
-    };
-    let least = text.len() / (COMPOSED * app.longest_token);
-    if least > most {
-        return too_long(least);
-    }
-    if text.len() > COMMON_BYTES * most + PIECE {
-        let (mut rest, mut count, mut cuts) = (text, 0, 0);
-        while !rest.is_empty() {
-            if client.has_left() {
-                return Err(ApiError::status(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "client_left",
-                    "The client has left.",
-                ));
-            }
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-            count += tokenizer.encode(piece, false)?.len();
-            cuts += 1;
-            rest = after;
-            if let Some(least) = count.checked_sub(PER_CUT * cuts).filter(|least| *least > most) {
-                return too_long(least);
-            }
-        }
-    }
-    Ok(tokenizer.encode(text, special)?)
+    let goes_on = || !client.has_left();
+    Ok(app.model.tokenizer.encode_within(text, special, most as usize, goes_on)?)
 }

@@ -123,7 +123,14 @@ impl From<SubmitError> for ApiError {
 
 impl From<TokenizerError> for ApiError {
     fn from(error: TokenizerError) -> ApiError {
-        ApiError::invalid(None, sentence(&error.to_string()))
+        let message = sentence(&error.to_string());
+        match error {
+            TokenizerError::TooLong { .. } => {
+                ApiError::status(StatusCode::BAD_REQUEST, "context_length_exceeded", message)
+            }
+            TokenizerError::Stopped => ApiError::status(StatusCode::REQUEST_TIMEOUT, "client_left", message),
+            _ => ApiError::invalid(None, message),
+        }
     }
 }
 

@@ -89,8 +89,6 @@ struct App {
     grammars: Grammars,
     limits: Limits,
     metrics: Metrics,
-    /// Bytes of the longest token.
-    longest_token: usize,
     /// Bodies that are worked on at once.
     workers: Arc<Semaphore>,
     /// Large ones among them.
@@ -139,14 +137,12 @@ pub struct Server {
 
 impl Server {
     /// A server of a model that the service runs.
-    pub fn new(mut model: Model, service: Service, limits: Limits) -> Result<Server, GrammarError> {
-        // A tokenizer may have tokens that the model lacks.
+    pub fn new(model: Model, service: Service, limits: Limits) -> Result<Server, GrammarError> {
         let vocabulary = service.limits().vocabulary;
-        model.stops.retain(|stop| *stop < vocabulary);
-        let longest = (0..vocabulary).map(|token| model.tokenizer.bytes(token).len()).max();
+        // A tokenizer may have tokens that the model lacks.
+        let model = model.with_ends(&[], vocabulary);
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get).max(2);
         let app = App {
-            longest_token: longest.unwrap_or(1).max(1),
             workers: Arc::new(Semaphore::new(workers)),
             large: Arc::new(Semaphore::new(workers / 2)),
             body_memory: Arc::new(Semaphore::new(limits.all_body_bytes.min(Semaphore::MAX_PERMITS))),

@@ -100,6 +100,10 @@ impl GgufVocabulary {
 
 /// The tokenizer of a file.
 pub(super) fn tokenizer(vocabulary: &GgufVocabulary) -> Result<Tokenizer, TokenizerError> {
+    let (tokens, types) = (vocabulary.tokens.len(), vocabulary.token_types.len());
+    if types > 0 && types != tokens {
+        return Err(TokenizerError::Kind(format!("it has {tokens} tokens and {types} types")));
+    }
     let of_kind = match vocabulary.model.as_str() {
         "gpt2" => byte_level_bpe(vocabulary)?,
         "llama" => sentence_piece(vocabulary)?,

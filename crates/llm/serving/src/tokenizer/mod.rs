@@ -42,6 +42,15 @@ enum Inner {
     SentencePiece(SentencePiece),
 }
 
+/// Bytes that a normalizer may compose to one: three letters of Hangul to a syllable.
+const COMPOSED: usize = 3;
+/// Bytes of a token of common texts at most. Longer texts are counted before they are encoded.
+const COMMON_BYTES: usize = 8;
+/// Bytes that are counted together.
+const PIECE: usize = 16 << 10;
+/// Tokens that a cut between pieces may add.
+const PER_CUT: usize = 8;
+
 /// Tokens that the parser of answers reads as text, whatever the file says.
 const TAGS: [&str; 4] = ["<think>", "</think>", "<tool_call>", "</tool_call>"];
 
@@ -70,6 +79,17 @@ pub enum TokenizerError {
     /// Text that the tokenizer refuses.
     #[error("the text cannot be encoded: {0}")]
     Encode(String),
+    /// Text that has too many tokens.
+    #[error("the prompt has more than {least} tokens, and may have {most}: shorten the prompt")]
+    TooLong {
+        /// Tokens of the text at least.
+        least: usize,
+        /// Tokens that it may have.
+        most: usize,
+    },
+    /// The caller wants no tokens any more.
+    #[error("the text is no longer wanted")]
+    Stopped,
 }
 
 impl Tokenizer {
@@ -134,6 +154,41 @@ impl Tokenizer {
         })
     }
 
+    /// The tokens of a text that may have `most`. Longer texts are refused before all of them is encoded, which takes
+    /// much more memory than the text. `goes_on` is asked between pieces.
+    ///
+    /// # Errors
+    /// The text has more tokens or cannot be encoded, or `goes_on` has answered no.
+    pub fn encode_within(
+        &self,
+        text: &str,
+        add_special: bool,
+        most: usize,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Vec<Token>, TokenizerError> {
+        if text.len() > COMMON_BYTES * most + PIECE {
+            let longest = self.bytes.iter().map(Vec::len).max().unwrap_or(1).max(1);
+            let least = text.len() / (COMPOSED * longest);
+            if least > most {
+                return Err(TokenizerError::TooLong { least, most });
+            }
+            let (mut rest, mut count, mut cuts) = (text, 0, 0);
+            while !rest.is_empty() {
+                if !goes_on() {
+                    return Err(TokenizerError::Stopped);
+                }
+                let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+                count += self.encode(piece, false)?.len();
+                cuts += 1;
+                rest = after;
+                if let Some(least) = count.checked_sub(PER_CUT * cuts).filter(|least| *least > most) {
+                    return Err(TokenizerError::TooLong { least, most });
+                }
+            }
+        }
+        self.encode(text, add_special)
+    }
+
     /// The text of tokens, special ones left out if `skip_special`.
     pub fn decode(&self, tokens: &[Token], skip_special: bool) -> String {
         let kept = tokens.iter().filter(|token| !(skip_special && self.is_special(**token)));
@@ -173,21 +228,25 @@ impl Tokenizer {
 
 /// The library's tokenizer of a `tokenizer.json`, which is given as its value and as its text.
 fn library(parsed: &Value, json: &[u8]) -> Result<tokenizers::Tokenizer, TokenizerError> {
-    let growth = growth(&parsed["normalizer"]);
-    if growth > MOST_GROWTH {
+    let normalizer = &parsed["normalizer"];
+    if grown(normalizer, GROWING) > MOST_GROWTH * GROWING {
         let reason = format!("its `normalizer` makes text more than {MOST_GROWTH} times as long");
         return Err(TokenizerError::Format(reason));
     }
     for (i, token) in parsed["added_tokens"].as_array().into_iter().flatten().enumerate() {
-        let growth = if token["normalized"] == true { growth } else { 1 };
-        let bytes = token["content"].as_str().map_or(0, str::len).saturating_mul(growth);
+        let bytes = token["content"].as_str().map_or(0, str::len);
+        let bytes = if token["normalized"] == true { grown(normalizer, bytes) } else { bytes };
         if bytes > MOST_OF_ADDED {
             let reason = format!("its `added_tokens[{i}]` has {bytes} bytes, and may have {MOST_OF_ADDED}");
             return Err(TokenizerError::Format(reason));
         }
     }
     let read = guarded(|| tokenizers::Tokenizer::from_bytes(json));
-    read.map_err(|reason| TokenizerError::Format(faulty(parsed).unwrap_or(reason)))
+    let mut read = read.map_err(|reason| TokenizerError::Format(faulty(parsed).unwrap_or(reason)))?;
+    // What a file says of the length of prompts holds for training alone: transformers leaves it out, too.
+    read.with_padding(None);
+    read.with_truncation(None).map_err(|error| TokenizerError::Format(error.to_string()))?;
+    Ok(read)
 }
 
 /// The first part that the library cannot read, and why.
@@ -223,23 +282,26 @@ fn guarded<V, E: Display>(call: impl FnOnce() -> Result<V, E>) -> Result<V, Stri
 /// them takes a time that grows with the square of a token's bytes: 20 ms for these.
 const MOST_OF_ADDED: usize = 1024;
 
-/// How many times as long a text may become before it is tokenized.
+/// How many times as long a text of this many bytes may become before it is tokenized.
 const MOST_GROWTH: usize = 64;
+const GROWING: usize = 1024;
 
-/// How many times as long the replacements of a normalizer make a text at most.
-fn growth(normalizer: &Value) -> usize {
+/// The most bytes of a text of `bytes` bytes after the replacements of a normalizer.
+fn grown(normalizer: &Value, bytes: usize) -> usize {
     let of_text = |value: &Value| value.as_str().map_or(0, str::len);
+    let content = of_text(&normalizer["content"]);
     match normalizer["type"].as_str() {
         Some("Sequence") => {
             let steps = normalizer["normalizers"].as_array().map_or(&[][..], Vec::as_slice);
-            steps.iter().map(growth).fold(1, usize::saturating_mul)
+            steps.iter().fold(bytes, |bytes, step| grown(step, bytes))
         }
         // An expression may match a byte, or nothing.
         Some("Replace") => match of_text(&normalizer["pattern"]["String"]) {
-            0 => 1 + of_text(&normalizer["content"]),
-            pattern => of_text(&normalizer["content"]).div_ceil(pattern).max(1),
+            0 => bytes.saturating_mul(1 + content).saturating_add(content),
+            pattern => bytes.saturating_mul(content.div_ceil(pattern).max(1)),
         },
-        _ => 1,
+        Some("Prepend") => bytes.saturating_add(of_text(&normalizer["prepend"])),
+        _ => bytes,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use warpwright_llm_serving::tokenizer::{Detokenizer, GgufVocabulary, Tokenizer};
+use warpwright_llm_serving::tokenizer::{Detokenizer, GgufVocabulary, Tokenizer, TokenizerError};
 
 use crate::model::{model, vocabulary};
 
@@ -72,10 +72,12 @@ fn vocabularies_that_are_not_supported_are_named() {
     let without_scores = GgufVocabulary { model: "llama".to_owned(), ..vocabulary() };
     let without_first = GgufVocabulary { add_bos: Some(true), ..vocabulary() };
     let unknown = GgufVocabulary { pre: "kimi-k2".to_owned(), ..vocabulary() };
+    let few_types = GgufVocabulary { token_types: vec![1, 3], ..vocabulary() };
     let message = |vocabulary| Tokenizer::from_gguf(&vocabulary).err().unwrap().to_string();
     insta::assert_snapshot!(message(unigrams), @"the tokenizer is neither byte-level BPE nor SentencePiece's (tokenizer.ggml.model is `t5`): no other kind is supported");
     insta::assert_snapshot!(message(without_scores), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it has 307 tokens and 0 scores): no other kind is supported");
     insta::assert_snapshot!(message(without_first), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it adds the first token and has none): no other kind is supported");
+    insta::assert_snapshot!(message(few_types), @"the tokenizer is neither byte-level BPE nor SentencePiece's (it has 307 tokens and 2 types): no other kind is supported");
     insta::assert_snapshot!(message(unknown), @"the GGUF file names the pre-tokenizer `kimi-k2`, which is not supported: put the model's tokenizer.json beside it");
     assert!(Tokenizer::from_json(b"{}").is_err());
 }
@@ -109,6 +111,11 @@ fn parts_that_cannot_be_read_are_named() {
             "its `normalizer` makes text more than 64 times as long".to_owned(),
         ),
         (
+            "normalizer",
+            json!({ "type": "Sequence", "normalizers": vec![json!({ "type": "Prepend", "prepend": "a".repeat(10_000) }); 10] }),
+            "its `normalizer` makes text more than 64 times as long".to_owned(),
+        ),
+        (
             "added_tokens",
             added("a".repeat(100_000), false),
             "its `added_tokens[0]` has 100000 bytes, and may have 1024".to_owned(),
@@ -133,6 +140,45 @@ fn parts_that_cannot_be_read_are_named() {
     long.tokens[302] = "a".repeat(100_000);
     let refused = Tokenizer::from_gguf(&long).err().unwrap().to_string();
     assert!(refused.contains("has 100000 bytes, and may have 1024"), "{refused}");
+}
+
+/// What a file says of the length of prompts cuts no prompt and makes none longer.
+#[test]
+fn lengths_of_training_are_left_out() {
+    let with = |length: Value| {
+        let strategy =
+            if length == 2 { json!({ "Fixed": 10_000_000_000_u64 }) } else { json!("BatchLongest") };
+        json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+            "decoder": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false },
+            "model": { "type": "BPE", "vocab": { "a": 0 }, "merges": [] },
+            "truncation": { "direction": "Right", "max_length": length, "strategy": "LongestFirst", "stride": 0 },
+            "padding": { "strategy": strategy, "direction": "Right", "pad_to_multiple_of": 8, "pad_id": 0,
+                "pad_type_id": 0, "pad_token": "a" },
+        })
+    };
+    for length in [0, 2] {
+        let tokenizer = Tokenizer::from_json(with(length.into()).to_string().as_bytes()).unwrap();
+        assert_eq!(tokenizer.encode("aaaaa", true).unwrap(), [0; 5]);
+    }
+}
+
+/// A text that is too long is refused by its bytes, or after a part of it.
+#[test]
+fn long_texts_are_refused_before_all_of_them_is_encoded() {
+    let tokenizer = model().tokenizer;
+    let text = "the man ".repeat(100_000);
+    let all = tokenizer.encode(&text, false).unwrap().len();
+    assert_eq!(tokenizer.encode_within(&text, false, all, || true).unwrap().len(), all);
+    let refused = |most| tokenizer.encode_within(&text, false, most, || true).unwrap_err().to_string();
+    for most in [1, 1_000, 20_000] {
+        assert!(
+            refused(most).ends_with(&format!("tokens, and may have {most}: shorten the prompt")),
+            "{most}"
+        );
+    }
+    let stopped = tokenizer.encode_within(&text, false, 50_000, || false).unwrap_err();
+    assert!(matches!(stopped, TokenizerError::Stopped), "{stopped}");
 }
 
 /// What llama.cpp and the Python package tokenizers make of texts: `scripts/tokenizers_fixture.py` writes it.

@@ -97,7 +97,7 @@ impl<'l> Reader<'l> {
             3 => i16::from_le_bytes(self.take()?).into(),
             4 => self.word()?.into(),
             5 => self.word()?.cast_signed().into(),
-            6 => f32::from_le_bytes(self.take()?).into(),
+            6 => finite(f32::from_le_bytes(self.take()?).into())?,
             7 => (self.take::<1>()?[0] != 0).into(),
             8 => self.string()?.into(),
             9 => {
@@ -107,7 +107,7 @@ impl<'l> Reader<'l> {
             }
             10 => u64::from_le_bytes(self.take()?).into(),
             11 => i64::from_le_bytes(self.take()?).into(),
-            12 => f64::from_le_bytes(self.take()?).into(),
+            12 => finite(f64::from_le_bytes(self.take()?).into())?,
             other => return Err(format!("its metadata has values of the unknown type {other}")),
         })
     }
@@ -172,5 +172,13 @@ impl<'l> Reader<'l> {
             extents.push(self.long()?);
         }
         Ok(Entry { name, extents, kind: self.word()?, offset: self.long()? })
+    }
+}
+
+/// A number of metadata. JSON has no other ones, and makes null of them, which is no key.
+fn finite(number: Value) -> Result<Value, Refusal> {
+    match number {
+        Value::Null => Err("its metadata has a number that is NaN or infinite".to_owned()),
+        number => Ok(number),
     }
 }
