@@ -104,6 +104,13 @@ def tour(page, name):
     page.unroute("**/v1/chat/completions")
     last(page).get_by_text("Regenerate").click()
     until(page, "document.querySelector('#send').textContent === 'Send' && !document.querySelector('#log').textContent.includes('cannot be reached')")
+    # What follows a message is not dropped without a question.
+    before = page.inner_text("#log")
+    page.locator(".assistant >> nth=0").get_by_text("Regenerate").click()
+    until(page, "document.querySelector('#question').open")
+    assert "messages." in page.inner_text("#question label"), page.inner_text("#question label")
+    page.click("#question .cancel")
+    assert page.inner_text("#log") == before
     # Settings.
     page.click("#configure")
     page.fill("[name=system]", "Be brief.")
@@ -112,9 +119,11 @@ def tour(page, name):
     page.click("#settings [value=yes]")
     ask(page, "again")
     until(page, "document.querySelector('#log').textContent.includes('18 messages, seed 7')")
-    # Conversations: kept, renamed, exported, deleted.
+    # Conversations: kept, renamed, exported, deleted. So is what is typed.
+    page.fill("#composer textarea", "a draft")
     page.reload()
     until(page, "document.querySelector('#log').textContent.includes('18 messages, seed 7')")
+    assert page.input_value("#composer textarea") == "a draft"
     if page.viewport_size["width"] < 800:
         page.click("#menu")
     page.screenshot(path=OUT / f"{name}-list.png")
@@ -127,7 +136,7 @@ def tour(page, name):
         item.get_by_text("Export").click()
     assert '"role": "system"' in pathlib.Path(download.value.path()).read_text()
     page.keyboard.press("Alt+n")
-    assert page.locator(".message").count() == 0
+    assert page.locator(".message").count() == 0 and page.inner_text("#status") == ""
     ask(page, "second")
     if page.viewport_size["width"] < 800:
         page.click("#menu")
@@ -140,6 +149,40 @@ def tour(page, name):
     until(page, "document.querySelector('#title').textContent === 'Renamed <b>'")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen"
     assert not [error for error in errors if "400 (Bad Request)" not in error and "ERR_FAILED" not in error], errors
+
+
+def phone(page):
+    """A phone's Enter breaks the line."""
+    page.goto(f"http://localhost:{PORT}/")
+    page.tap("#composer textarea")
+    for key in "a", "Enter", "b":
+        page.keyboard.press(key)
+    assert page.input_value("#composer textarea") == "a\nb" and not page.is_visible(".keys")
+    page.tap("#send")
+    until(page, "document.querySelector('#log').textContent.includes('You said: a')")
+
+
+def switch(page):
+    """What is said beside the composer is of the conversation that is shown."""
+    page.goto(f"http://localhost:{PORT}/")
+    ask(page, "slow", wait=False)
+    until(page, "document.querySelector('#log').textContent.includes('word5 ')")
+    assert page.inner_text("#status") == "The answer is being written."
+    page.keyboard.press("Alt+n")
+    assert page.locator(".message").count() == 0 and page.inner_text("#status") == ""
+    ask(page, "x" * 59 + "🦀 and more")
+    assert page.inner_text("#title") == "x" * 59 + "🦀", page.inner_text("#title")
+
+
+def late(page):
+    """A page that began without its server asks for the model before it asks the model."""
+    page.route("**/v1/models", lambda route: route.abort())
+    page.goto(f"http://localhost:{PORT}/")
+    until(page, "document.querySelector('#status').textContent === 'The server cannot be reached.'")
+    page.unroute("**/v1/models")
+    with page.expect_request("**/v1/chat/completions") as request:
+        ask(page, "hello")
+    assert request.value.post_data_json["temperature"] == 0.7 and page.inner_text("#model") == "mock-7b"
 
 
 def hostile(page, text, longest):
@@ -177,6 +220,13 @@ def main():
                                                   permissions=["clipboard-read", "clipboard-write"])
                     tour(context.new_page(), f"{width}-{scheme}")
                     context.close()
+            context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+            phone(context.new_page())
+            context.close()
+            for use in switch, late:
+                context = browser.new_context(viewport={"width": 1280, "height": 800})
+                use(context.new_page())
+                context.close()
             for text in END:
                 context = browser.new_context(viewport={"width": 1280, "height": 800})
                 hostile(context.new_page(), text, longest=2.0)

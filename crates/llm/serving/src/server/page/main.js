@@ -19,6 +19,8 @@ let views = [];
 // Answers that are being written: their conversations, and how to stop them.
 const running = new Map();
 const removed = new WeakSet();
+// A screen keyboard has no Shift+Enter: its Enter breaks the line.
+const isTouched = matchMedia("(hover: none) and (pointer: coarse)");
 // Whether the end of the conversation stays in sight.
 let following = true;
 // Whether the browser's storage had no room for the newest change.
@@ -61,6 +63,7 @@ function show(conversation) {
   log.toggleAttribute("data-empty", views.length === 0);
   views.forEach(view => view.finish(actions(view)));
   drawList();
+  if (!running.has(conversation)) say("");
   drawComposer();
   toEnd();
   sessionStorage.setItem("warpwright/shown", conversation.id);
@@ -176,7 +179,7 @@ function edit(view) {
     }, done);
   }
   view.edit("Send", async text => {
-    if (await isBusy()) return;
+    if (!(await mayDrop(view)) || (await isBusy())) return;
     withdraw(view);
     push(shown, { role: "user", content: text });
     answer(shown);
@@ -186,12 +189,21 @@ function edit(view) {
 
 // Answers again: a message that failed, or an answer in the place of one.
 async function retry(view) {
-  if (await isBusy()) return;
+  if (!(await mayDrop(view)) || (await isBusy())) return;
   const { role, content, attempt } = view.message;
   const kept = role === "assistant" ? shown.messages.slice(shown.messages.indexOf(view.message)) : [];
   withdraw(view);
   if (role === "user") push(shown, { role, content });
   answer(shown, role === "user" ? 0 : (attempt ?? 0) + 1, kept);
+}
+
+// Whether what follows a message that is asked again may go, its own answer apart.
+async function mayDrop({ message }) {
+  const isFailed = message.role === "user" && message.error;
+  const own = message.role === "user" ? 2 : 1;
+  const dropped = isFailed ? 0 : shown.messages.length - shown.messages.indexOf(message) - own;
+  if (dropped <= 0) return true;
+  return ask(`This drops what follows: ${dropped === 1 ? "a message" : `${dropped} messages`}.`, { action: "Drop" });
 }
 
 // Whether an answer to the conversation is being written, here or in another tab.
@@ -216,10 +228,10 @@ function requested(conversation) {
 async function answer(conversation, attempt = 0, kept = []) {
   const controller = new AbortController();
   const question = conversation.messages.at(-1);
-  const body = { ...settings.fields(conversation.settings, model?.chat_defaults, attempt), messages: requested(conversation) };
+  const messages = requested(conversation);
   const message = { role: "assistant", content: "", attempt };
   if (conversation.messages.length === 1 && conversation.title === "New conversation") {
-    conversation.title = question.content.trim().split("\n")[0].slice(0, 60);
+    conversation.title = [...question.content.trim().split("\n")[0]].slice(0, 60).join("");
   }
   running.set(conversation, controller);
   save(conversation);
@@ -229,6 +241,10 @@ async function answer(conversation, attempt = 0, kept = []) {
   toEnd();
   const times = { begin: performance.now(), saved: performance.now() };
   try {
+    // The server could not be reached when the page began.
+    if (!model) await connect();
+    drawComposer();
+    const body = { ...settings.fields(conversation.settings, model?.chat_defaults, attempt), messages };
     await store.hold(conversation, controller.signal, () => receive(conversation, message, api.answer(body, controller.signal), times));
     controller.abort();
     message.note = summary(message, times);
@@ -323,13 +339,14 @@ async function submit() {
   if (!input.value.trim() || (await isBusy())) return;
   const content = input.value;
   input.value = "";
-  grow();
+  typed();
   push(shown, { role: "user", content });
   answer(shown);
 }
 
-// The field is as high as its text, up to a third of the page.
-function grow() {
+// The field is as high as its text, up to a third of the page, and the text outlives the page.
+function typed() {
+  store.keepDraft(input.value);
   input.style.height = "auto";
   input.style.height = `${Math.min(input.scrollHeight + 2, innerHeight / 3)}px`;
 }
@@ -344,18 +361,19 @@ form.addEventListener("submit", event => {
   if (running.has(shown)) stop();
   else submit();
 });
-input.addEventListener("input", grow);
+input.addEventListener("input", typed);
 input.addEventListener("keydown", event => {
   // Enter sends, and stops nothing: the text waits until the answer has ended.
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || isTouched.matches) return;
   event.preventDefault();
   submit();
 });
 document.addEventListener("keydown", event => {
   if (event.key === "Escape" && sidebar.classList.contains("opened")) closeSidebar();
   else if (event.key === "Escape" && !at("dialog[open]") && !event.target.closest(".editor")) stop();
-  else if (event.altKey && event.key === "n") begin();
-  else if (event.altKey && event.key === "s") at("#configure").click();
+  // On a Mac, Alt makes another letter of the key.
+  else if (event.altKey && (event.key === "n" || event.code === "KeyN")) begin();
+  else if (event.altKey && (event.key === "s" || event.code === "KeyS")) at("#configure").click();
   else return;
   event.preventDefault();
 });
@@ -388,5 +406,7 @@ store.onChange(conversation => running.has(conversation), id => {
 });
 
 store.load();
+input.value = store.draft();
+typed();
 show(store.get(sessionStorage.getItem("warpwright/shown")) ?? store.create(store.list()[0]?.settings ?? {}));
 connect();

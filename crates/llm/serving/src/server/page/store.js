@@ -50,6 +50,18 @@ export function remove(id) {
   localStorage.removeItem(PREFIX + id);
 }
 
+// What is typed and not sent yet, in this tab.
+const DRAFT = "warpwright/draft";
+export const draft = () => sessionStorage.getItem(DRAFT) ?? "";
+
+export function keepDraft(text) {
+  try {
+    sessionStorage.setItem(DRAFT, text);
+  } catch {
+    // It is too large, and lives as long as the page.
+  }
+}
+
 // Another tab changed a conversation, or removed it.
 export function onChange(answers, changed) {
   addEventListener("storage", event => {
