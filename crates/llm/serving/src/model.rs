@@ -62,9 +62,9 @@ impl Model {
         let source = read_text(&folder.join("chat_template.jinja"))?.or_else(|| named("default"));
         let with_tools = read_text(&folder.join("additional_chat_templates/tool_use.jinja"))?
             .or_else(|| named("tool_use"));
-        let text = |key: &str| match &config[key] {
-            Value::Object(token) => token["content"].as_str().unwrap_or_default().to_owned(),
-            token => token.as_str().unwrap_or_default().to_owned(),
+        let text = |key: &str| {
+            let token = &config[key];
+            token.as_str().or(token["content"].as_str()).unwrap_or_default().to_owned()
         };
         let eos = text("eos_token");
         let mut stops = ends(&generation, folder)?;

@@ -105,6 +105,8 @@ fn a_file_that_is_wrong_is_named_in_a_sentence() {
         "--prompt",
         "x",
     ];
+    // A token without a text is none.
+    std::fs::write(folder.path().join("tokenizer_config.json"), r#"{ "eos_token": {} }"#).unwrap();
     for (normalizer, generation, expected) in [
         (r#"{ "type": "Precompiled" }"#, "{}", "its `normalizer` cannot be read"),
         (
