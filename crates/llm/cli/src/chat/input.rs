@@ -61,6 +61,12 @@ impl Input {
         matches!(self, Input::Editor { .. })
     }
 
+    /// Whether the editor reads keys, and not the lines of a terminal that knows no cursor.
+    pub(super) fn reads_keys(&self) -> bool {
+        let term = std::env::var("TERM").unwrap_or_default();
+        self.is_editor() && !PLAIN.iter().any(|plain| plain.eq_ignore_ascii_case(&term))
+    }
+
     /// Waits for the next text.
     ///
     /// # Errors
@@ -132,6 +138,9 @@ fn history() -> Option<PathBuf> {
     let home = || std::env::home_dir().map(|home| home.join(".local/state"));
     Some(state.or_else(home)?.join("warpwright-llm/history"))
 }
+
+/// The terminals whose lines the editor reads as they are (rustyline 19, `tty/mod.rs`).
+const PLAIN: [&str; 3] = ["dumb", "cons25", "emacs"];
 
 const QUOTES: &str = "\"\"\"";
 

@@ -63,7 +63,7 @@ impl Chat {
     /// Talks until the user leaves. The terminal has its mode again however that ends.
     async fn converse(self) -> anyhow::Result<()> {
         let input = Input::new()?;
-        let keyboard = input.is_editor().then(Keyboard::held).transpose()?;
+        let keyboard = input.reads_keys().then(Keyboard::held).transpose()?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let loading = tokio::task::spawn_blocking(move || self.load());
@@ -126,7 +126,7 @@ impl Talk {
                     line?
                 }
                 // The editor reads Ctrl-C as a key.
-                _ = interrupt.recv(), if !in_terminal => return Ok(()),
+                _ = interrupt.recv(), if keyboard.is_none() => return Ok(()),
             };
             let text = match line {
                 Line::Text(text) => text,
@@ -176,11 +176,17 @@ impl Talk {
                     return Err(error);
                 }
             }
-            Entry::Clear => self.messages.clear(),
+            Entry::Clear => {
+                self.messages.clear();
+                eprintln!("(the conversation is forgotten)");
+            }
             Entry::System(None) => eprintln!("{}", self.system.as_deref().unwrap_or("(no system message)")),
             Entry::System(Some("none")) => self.system = None,
             Entry::System(Some(text)) => self.system = Some(text.to_owned()),
-            Entry::Save(path) => self.save(path).map_err(|error| anyhow!("cannot write {path}: {error}"))?,
+            Entry::Save(path) => {
+                self.save(path).map_err(|error| anyhow!("cannot write {path}: {error}"))?;
+                eprintln!("(the conversation is in {path})");
+            }
             Entry::Help => {
                 for (name, argument, purpose) in COMMANDS {
                     eprintln!("{:18} {purpose}", format!("{name} {argument}"));
