@@ -31,6 +31,12 @@ const CASES = [
   ["~~~\n```\nunclosed", code("", "```\nunclosed")],
   ["|a|b|\n|-|:-:|\n|1 \\| 2|`x|y`|\n\nz", "<div className=\"table\"><table><thead><tr><th>a</th><th className=\"center\">b</th></tr></thead><tbody><tr><td>1 | 2</td><td className=\"center\"><code>x|y</code></td></tr></tbody></table></div><p>z</p>"],
   ["[a *b*](https://c.d/(e)) <https://f.g> https://h.i/j.", "<p><a href=\"https://c.d/(e)\">a <em>b</em></a> <a href=\"https://f.g\">https://f.g</a> <a href=\"https://h.i/j\">https://h.i/j</a>.</p>"],
+  ["***a*** and **b *c*** and *d **e***", "<p><strong><em>a</em></strong> and <strong>b <em>c</em></strong> and <em>d <strong>e</strong></em></p>"],
+  ["a\\\nb ![c](https://d.e) f! [g](https://h.i)", "<p>a<br>b <a href=\"https://d.e\">c</a> f! <a href=\"https://h.i\">g</a></p>"],
+  // Formulas are shown as they are written, prices are no formulas.
+  ["\\(a_1*b*c\\) $x*y*z$ $$p\n*q*$$ $5 and *b* $6, $ 7$8", "<p><span className=\"formula\">\\(a_1*b*c\\)</span> <span className=\"formula\">$x*y*z$</span> <span className=\"formula\">$$p\n*q*$$</span> $5 and <em>b</em> $6, $ 7$8</p>"],
+  ["\\(a *b* \\[ c $$ d", "<p>(a <em>b</em> [ c $$ d</p>"],
+  ["&lt;b&gt; &#60;i&#x3e; &amp;lt; &bogus; &#0; &#xd800; AT&T `&lt;`", "<p>&lt;b&gt; &lt;i&gt; &amp;lt; &amp;bogus; &amp;#0; &amp;#xd800; AT&amp;T <code>&amp;lt;</code></p>"],
   // Nothing but http and https becomes a link, and no tag becomes an element.
   ["[a](javascript:x) [b](data:text/html,c) ![d](file:///e) [f](//g.h)", "<p>[a](javascript:x) [b](data:text/html,c) ![d](file:///e) [f](//g.h)</p>"],
   ["<script>x</script><b onclick=y>", "<p>&lt;script&gt;x&lt;/script&gt;&lt;b onclick=y&gt;</p>"],
@@ -59,7 +65,7 @@ test("a long program is whole, however it arrives", () => {
 
 test("no text takes long or nests deeply", () => {
   const texts = ["> ".repeat(5000), "*_".repeat(9000), "[".repeat(19000), "`a``".repeat(4000), "[a](https://b".repeat(1500), "|a".repeat(9000) + "\n" + "|-".repeat(9000),
-    Array.from({ length: 500 }, (_, i) => `${"  ".repeat(i)}- x`).join("\n"), "a\n".repeat(20000), "# ".repeat(9000), `- ${" ".repeat(50000)}x`, "<".repeat(19000)];
+    Array.from({ length: 500 }, (_, i) => `${"  ".repeat(i)}- x`).join("\n"), "a\n".repeat(20000), "# ".repeat(9000), `- ${" ".repeat(50000)}x`, "<".repeat(19000), "\\\\(".repeat(6000), "$a".repeat(9000), "$$".repeat(9000), "&#".repeat(9000), "***a".repeat(4500)];
   for (const text of texts) {
     const begin = performance.now();
     const html = rendered(text);

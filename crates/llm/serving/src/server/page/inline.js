@@ -9,11 +9,16 @@ export function element(name, className = "", ...children) {
 }
 
 // What may begin something. All before it is text.
-const SPECIAL = /[\\`*_~[<\n]|https?:\/\//g;
+const SPECIAL = /[\\`*_~[<\n&$]|https?:\/\//g;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 // Only these addresses become links.
 const LINK = /\[((?:[^[\]\\\n]|\\.)*)\]\(\s*<?(https?:\/\/[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?(?:\s+"[^"\n]*")?\s*\)/y;
 const ADDRESS = /https?:\/\/[^\s<>"`]+/y;
+const ENTITY = /&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|(amp|lt|gt|quot|apos|nbsp));/y;
+const CHARACTERS = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
+// A formula of a line: the dollars are next to it, so that prices are none.
+const FORMULA = /\$(?!\s)[^$\n]+(?<!\s)\$(?!\d)/y;
+const FORMULAS = { "\\(": "\\)", "\\[": "\\]", $$: "$$" };
 const MARKS = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" };
 // A paragraph longer than this is shown as it is, and so is the rest of one with that many elements: browsers take long
 // for the lines of such.
@@ -49,7 +54,19 @@ export function inline(parent, text, inLink = false) {
       plain += text.slice(at);
       break;
     }
-    if (c === "\\" && PUNCTUATION.test(text[at + 1] ?? "")) {
+    const formula = c === "\\" || c === "$" ? formulaAt(text, at, missing) : 0;
+    if (formula) {
+      add(element("span", "formula", text.slice(at, formula)), formula);
+    } else if (c === "$") {
+      plain += c;
+      at += 1;
+    } else if (c === "&") {
+      const entity = entityAt(text, at);
+      plain += entity?.text ?? c;
+      at = entity?.end ?? at + 1;
+    } else if (c === "\\" && text[at + 1] === "\n") {
+      at += 1;
+    } else if (c === "\\" && PUNCTUATION.test(text[at + 1] ?? "")) {
       plain += text[at + 1];
       at += 2;
     } else if (c === "\n") {
@@ -68,6 +85,8 @@ export function inline(parent, text, inLink = false) {
     } else if (c === "[" || c === "<" || c === "h") {
       const link = inLink ? null : linkAt(text, at);
       if (link) {
+        // An image is its address.
+        if (link.isNamed && plain.endsWith("!")) plain = plain.slice(0, -1);
         add(link.node, link.end);
       } else {
         plain += c;
@@ -82,7 +101,10 @@ export function inline(parent, text, inLink = false) {
 
   // Opens or closes an element at a mark, or takes the mark as text.
   function emphasis(c) {
-    const mark = text[at + 1] === c ? c + c : c;
+    const inner = open.at(-1)?.mark;
+    const isTriple = text[at + 1] === c && text[at + 2] === c;
+    // Of three marks, the innermost one closes first.
+    const mark = isTriple && inner?.[0] === c ? inner : text[at + 1] === c ? c + c : c;
     const before = text[at - 1] ?? " ", after = text[at + mark.length] ?? " ";
     const inWord = c === "_" && /\w/.test(before) && /\w/.test(after);
     const waiting = open.findIndex(one => one.mark === mark);
@@ -115,7 +137,7 @@ function unwrap({ mark, node }) {
 function linkAt(text, at) {
   LINK.lastIndex = at;
   const named = text[at] === "[" && LINK.exec(text);
-  if (named) return { node: anchor(named[2], named[1]), end: LINK.lastIndex };
+  if (named) return { node: anchor(named[2], named[1]), end: LINK.lastIndex, isNamed: true };
   ADDRESS.lastIndex = text[at] === "<" ? at + 1 : at;
   const bare = text[at] !== "[" && ADDRESS.exec(text);
   if (!bare) return null;
@@ -124,6 +146,27 @@ function linkAt(text, at) {
   let length = bare[0].length;
   while (/[.,;:!?'*_~)\]]/.test(bare[0][length - 1])) length -= 1;
   return { node: anchor(bare[0].slice(0, length)), end: at + length };
+}
+
+// Where a formula ends that begins there, or 0: it is shown as it is written.
+function formulaAt(text, at, missing) {
+  const close = FORMULAS[text.slice(at, at + 2)];
+  if (!close) {
+    FORMULA.lastIndex = at;
+    return FORMULA.test(text) ? FORMULA.lastIndex : 0;
+  }
+  const end = missing.has(close) ? -1 : text.indexOf(close, at + 2);
+  if (end < 0) missing.add(close);
+  return end < 0 ? 0 : end + 2;
+}
+
+function entityAt(text, at) {
+  ENTITY.lastIndex = at;
+  const [, decimal, hexadecimal, name] = ENTITY.exec(text) ?? [];
+  if (name) return { text: CHARACTERS[name], end: ENTITY.lastIndex };
+  const number = decimal ? Number(decimal) : Number.parseInt(hexadecimal, 16);
+  const isCharacter = number > 0 && number <= 0x10ffff && !(number >= 0xd800 && number < 0xe000);
+  return isCharacter ? { text: String.fromCodePoint(number), end: ENTITY.lastIndex } : null;
 }
 
 function anchor(address, name = "") {
