@@ -10,6 +10,8 @@ export class ApiError extends Error {
 
 let key = localStorage.getItem("warpwright/key") ?? "";
 
+export const hasKey = () => key !== "";
+
 export function setKey(given) {
   key = given;
   localStorage.setItem("warpwright/key", given);

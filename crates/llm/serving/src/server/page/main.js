@@ -36,7 +36,8 @@ async function connect() {
     settings.showDefaults(model);
     say("");
   } catch (error) {
-    if (error.status === 401 && (await askForKey("This server wants an API key."))) return connect();
+    const why = api.hasKey() ? "This server does not take the API key." : "This server wants an API key.";
+    if (error.status === 401 && (await askForKey(why))) return connect();
     say(error.message);
   }
 }
@@ -305,7 +306,7 @@ function finish() {
   }
   const { role, error, note } = shown.messages.at(-1);
   const failure = role === "user" ? "The message was not answered." : "The answer broke off.";
-  say(error ? failure : note === "stopped" ? "The answer was stopped." : "The answer is complete.");
+  say(error ? failure : note === "stopped" ? "The answer was stopped." : "The answer has ended.");
 }
 
 function toEnd() {
