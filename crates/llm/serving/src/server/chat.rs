@@ -13,7 +13,7 @@ use super::answer::{Answer, Delta, Usage, collect, content, merge, reasoning};
 use super::chat_request::ChatFields;
 use super::encode::Client;
 use super::error::ApiError;
-use super::fields::SamplingFields;
+use super::fields::{SamplingFields, StreamOptions};
 use super::sse::{self, Events};
 use super::{App, body, log_probabilities, name, now};
 use crate::text::{Part, ToolCall};
@@ -26,7 +26,7 @@ struct Chat {
     logprobs: bool,
     reasoning: bool,
     token_ids: bool,
-    include_usage: bool,
+    options: StreamOptions,
     usage: Usage,
 }
 
@@ -51,7 +51,7 @@ impl Chat {
             logprobs: fields.logprobs.unwrap_or(false),
             reasoning: fields.include_reasoning.unwrap_or(true),
             token_ids: sampling.return_token_ids.unwrap_or(false),
-            include_usage: sampling.stream_options.is_some_and(|options| options.include_usage),
+            options: sampling.stream_options.unwrap_or_default(),
             usage: Usage { prompt, ..Usage::default() },
             app,
         };
@@ -121,7 +121,7 @@ impl Chat {
                 Err(error) => return events.data(&error.body()).await,
             }
         }
-        if self.include_usage {
+        if self.options.include_usage {
             let mut object = self.object("chat.completion.chunk", vec![]);
             object["usage"] = self.usage.json();
             events.data(&object).await;
@@ -180,9 +180,7 @@ impl Chat {
 
     async fn send(&self, events: &Events, choice: Value) {
         let mut object = self.object("chat.completion.chunk", vec![choice]);
-        if self.include_usage {
-            object["usage"] = Value::Null;
-        }
+        self.options.add_usage(&mut object, &self.usage);
         events.data(&object).await;
     }
 }

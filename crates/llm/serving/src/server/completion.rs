@@ -15,7 +15,7 @@ use warpwright_llm_step::Token;
 use super::answer::{Answer, Delta, Usage, collect, content, merge};
 use super::encode::{Client, encode};
 use super::error::ApiError;
-use super::fields::SamplingFields;
+use super::fields::{SamplingFields, StreamOptions};
 use super::generate::Generate;
 use super::sse::{self, Events};
 use super::{App, body, log_probabilities, name, now};
@@ -111,7 +111,7 @@ struct Completion {
     prompts: Vec<(String, Vec<Token>)>,
     fields: CompletionFields,
     token_ids: bool,
-    include_usage: bool,
+    options: StreamOptions,
     usage: Usage,
 }
 
@@ -163,7 +163,7 @@ impl Completion {
             prompts: prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, n)).cloned().collect(),
             fields,
             token_ids: sampling.return_token_ids.unwrap_or(false),
-            include_usage: sampling.stream_options.is_some_and(|options| options.include_usage),
+            options: sampling.stream_options.unwrap_or_default(),
             usage: Usage { prompt, ..Usage::default() },
         };
         Ok((completion, answers, sampling.stream.unwrap_or(false)))
@@ -196,15 +196,13 @@ impl Completion {
                     self.usage.add(&delta);
                     let choice = self.choice(index, delta, &mut characters[index]);
                     let mut object = self.object(vec![choice]);
-                    if self.include_usage {
-                        object["usage"] = Value::Null;
-                    }
+                    self.options.add_usage(&mut object, &self.usage);
                     events.data(&object).await;
                 }
                 Err(error) => return events.data(&error.body()).await,
             }
         }
-        if self.include_usage {
+        if self.options.include_usage {
             let mut object = self.object(vec![]);
             object["usage"] = self.usage.json();
             events.data(&object).await;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use warpwright_llm_step::Token;
 
 use super::App;
+use super::answer::Usage;
 use super::error::ApiError;
 use crate::defaults::{Defaults, usable_temperature};
 use crate::guide::{Grammar, TokenGuide};
@@ -30,6 +31,18 @@ pub(super) struct StreamOptions {
     /// Whether the last chunk carries the usage.
     #[serde(default)]
     pub(super) include_usage: bool,
+    /// Whether the others carry the usage so far, as in vLLM. They have null without.
+    #[serde(default)]
+    continuous_usage_stats: bool,
+}
+
+impl StreamOptions {
+    /// Adds the usage so far to a chunk that is not the last.
+    pub(super) fn add_usage(&self, chunk: &mut Value, usage: &Usage) {
+        if self.include_usage {
+            chunk["usage"] = if self.continuous_usage_stats { usage.json() } else { Value::Null };
+        }
+    }
 }
 
 /// A grammar by its kind: exactly one of the fields.

@@ -22,6 +22,8 @@ pub(super) struct TokenizeFields {
     prompt: Option<String>,
     /// Whether tokens such as Llama's first are added to a text. True if left out.
     add_special_tokens: Option<bool>,
+    /// Whether `token_strs` has the text of each token, as in vLLM.
+    return_token_strs: Option<bool>,
 }
 
 /// Tokens to decode.
@@ -47,7 +49,12 @@ pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> Result<
         };
         let context = app.service.limits().context;
         let tokens = encode(&app, &text, add_special, context.saturating_mul(MOST_CONTEXTS), client)?;
-        Ok(Json(json!({ "count": tokens.len(), "max_model_len": context, "tokens": tokens })))
+        let text = |token: &Token| String::from_utf8_lossy(app.model.tokenizer.bytes(*token)).into_owned();
+        let texts =
+            fields.return_token_strs.unwrap_or(false).then(|| tokens.iter().map(text).collect::<Vec<_>>());
+        Ok(Json(
+            json!({ "count": tokens.len(), "max_model_len": context, "tokens": tokens, "token_strs": texts }),
+        ))
     })
     .await
 }

@@ -255,6 +255,27 @@ async fn usage_counts_tokens_and_what_the_cache_had() {
     assert_eq!(end["usage"]["completion_tokens"], 7);
     let cached = end["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() as usize;
     assert!(cached > 0 && cached < length && cached.is_multiple_of(16), "{cached} of {length}");
+    // Chunks before the last have the usage so far, null or none.
+    let of_chunks = |stream: Vec<Value>| -> Vec<Option<Value>> {
+        let chunks = stream.iter().filter(|chunk| chunk["choices"] != json!([]));
+        chunks.map(|chunk| chunk.get("usage").cloned()).collect()
+    };
+    let chat =
+        json!({ "messages": [{ "role": "user", "content": "the" }], "max_tokens": 7, "temperature": 0 });
+    for (path, mut body) in [(PATH, body), ("/v1/chat/completions", chat)] {
+        body["stream_options"] = json!({ "include_usage": true });
+        let nulls = of_chunks(client.stream(path, &body).await);
+        assert!(nulls.iter().all(|usage| *usage == Some(Value::Null)), "{nulls:?}");
+        body["stream_options"]["continuous_usage_stats"] = true.into();
+        let usages = of_chunks(client.stream(path, &body).await);
+        let tokens =
+            |usage: &Option<Value>| usage.as_ref().and_then(|usage| usage["completion_tokens"].as_u64());
+        let counts: Vec<u64> = usages.iter().map(|usage| tokens(usage).unwrap()).collect();
+        assert!(counts.is_sorted() && counts.last() > counts.first(), "{counts:?}");
+        body["stream_options"] = json!({ "include_usage": false });
+        let none = of_chunks(client.stream(path, &body).await);
+        assert!(none.iter().all(Option::is_none), "{none:?}");
+    }
 }
 
 #[tokio::test]

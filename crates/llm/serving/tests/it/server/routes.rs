@@ -14,9 +14,12 @@ async fn texts_become_tokens_and_texts_again() {
         let tokens = client.answer("/tokenize", &json!({ "prompt": text })).await;
         assert_eq!(tokens["count"], tokens["tokens"].as_array().unwrap().len());
         assert_eq!(tokens["max_model_len"], CAPACITY.context);
+        assert!(tokens["token_strs"].is_null());
         let back = client.answer("/detokenize", &json!({ "tokens": tokens["tokens"] })).await;
         assert_eq!(back["prompt"], text);
     }
+    let body = json!({ "prompt": "the man", "return_token_strs": true });
+    assert_eq!(client.answer("/tokenize", &body).await["token_strs"], json!(["the", " ", "m", "an"]));
 }
 
 #[tokio::test]
