@@ -238,7 +238,7 @@ impl Model {
         };
         let metadata = checkpoint.metadata();
         let texts = match folder {
-            Some(folder) => Texts::from_folder(name, folder)?,
+            Some(folder) => with_folder(name, folder, metadata)?,
             None if self.random_weights.is_some() => {
                 Texts::from_gguf(name, &GgufVocabulary::bytes(), Some(CHAT_ML))?
             }
@@ -252,6 +252,23 @@ impl Model {
         let own = Defaults::from_generation_config(&config)?.or(Defaults::from_gguf(metadata)?);
         Ok(Texts { defaults: own.or(texts.defaults), ..texts })
     }
+}
+
+/// From a tokenizer's folder, which a GGUF file may have beside it.
+fn with_folder(name: &str, folder: &Path, metadata: &Map<String, Value>) -> anyhow::Result<Texts> {
+    let mut texts = Texts::from_folder(name, folder)?;
+    if let Some(token) = texts.tokenizer.differs_from(&GgufVocabulary::from_metadata(metadata)) {
+        bail!(
+            "{} is the tokenizer of another model than the GGUF file, which has another token {token}: move it, or give \
+             the model's own with --tokenizer FOLDER",
+            folder.join("tokenizer.json").display()
+        );
+    }
+    let template = metadata.get("tokenizer.chat_template").and_then(Value::as_str);
+    if let Some(source) = template.filter(|_| texts.template.is_missing()) {
+        texts.template = texts.template.with_source(source)?;
+    }
+    Ok(texts)
 }
 
 /// From the metadata of a GGUF file.

@@ -37,6 +37,7 @@ pub struct GgufVocabulary {
     pub add_space_prefix: Option<bool>,
 }
 
+const TEXT: i32 = 1;
 const UNKNOWN: i32 = 2;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
@@ -78,7 +79,7 @@ impl GgufVocabulary {
     }
 
     fn kind(&self, id: usize) -> i32 {
-        self.token_types.get(id).copied().unwrap_or(1)
+        self.token_types.get(id).copied().unwrap_or(TEXT)
     }
 
     /// The tokens that are found in a text before it is merged.
@@ -95,6 +96,27 @@ impl GgufVocabulary {
             Some(token) => Ok(vec![token]),
             None => Err(TokenizerError::Kind(format!("it adds the {what} token and has none"))),
         }
+    }
+}
+
+impl Tokenizer {
+    /// The first part of text in a file's vocabulary that is another one here: the tokenizer is another model's.
+    pub fn differs_from(&self, vocabulary: &GgufVocabulary) -> Option<Token> {
+        let bytes = |token: &str| match vocabulary.model.as_str() {
+            "gpt2" => byte_level::bytes(token),
+            "llama" => match sentence_piece::byte(token) {
+                Some(byte) => Some(vec![byte]),
+                None => Some(token.replace(SPACE, " ").into_bytes()),
+            },
+            _ => None,
+        };
+        let differs = |id: &usize| {
+            let expected = bytes(&vocabulary.tokens[*id]).filter(|_| vocabulary.kind(*id) == TEXT);
+            let own = self.bytes(*id as Token);
+            // Files are padded to the model's vocabulary.
+            expected.is_some_and(|expected| !own.is_empty() && own != expected)
+        };
+        (0..vocabulary.tokens.len()).find(differs).map(|id| id as Token)
     }
 }
 

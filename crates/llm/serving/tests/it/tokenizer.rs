@@ -163,6 +163,24 @@ fn lengths_of_training_are_left_out() {
     }
 }
 
+/// A tokenizer of another model is found by its tokens, whatever else differs.
+#[test]
+fn a_tokenizer_of_another_model_is_found() {
+    let fixture: Value = serde_json::from_str(include_str!("../fixtures/tokenizers.json")).unwrap();
+    let own = model().tokenizer;
+    let unknown = GgufVocabulary { pre: "kimi-k2".to_owned(), merges: vec![], ..vocabulary() };
+    assert_eq!(own.differs_from(&unknown), None);
+    let mut other = vocabulary();
+    other.tokens.swap(260, 261);
+    // Control tokens have texts of their own.
+    other.tokens[302] = "<|end|>".to_owned();
+    assert_eq!(own.differs_from(&other), Some(260));
+    for file in fixture["files"].as_object().unwrap().values() {
+        let tokenizer = Tokenizer::from_json(file["json"].to_string().as_bytes()).unwrap();
+        assert!(tokenizer.differs_from(&vocabulary()).is_some());
+    }
+}
+
 /// A text that is too long is refused by its bytes, or after a part of it.
 #[test]
 fn long_texts_are_refused_before_all_of_them_is_encoded() {
