@@ -25,6 +25,10 @@ const char *warpwright_error(void);
  * float16, contiguous. activation: 0 none, 1 ReLU, 2 GELU (its tanh approximation), 3 SiLU. */
 int warpwright_gemm(const DLTensor *a, const DLTensor *b, const DLTensor *bias /* or null */, const DLTensor *c /* written */, double alpha, double beta, int64_t activation, void *stream);
 
+/* y = activation(x.weight^T + bias): a layer of a network. x (.., k) and y (.., n), rows along the last axis, and weight
+ * (n, k) are contiguous; types, bias and activation are gemm's. */
+int warpwright_linear(const DLTensor *x, const DLTensor *weight, const DLTensor *bias /* or null */, const DLTensor *y /* written */, int64_t activation, void *stream);
+
 /* y = the softmax of each row of x. Rows are the last axis; float32, bfloat16 or float16, contiguous. */
 int warpwright_softmax(const DLTensor *x, const DLTensor *y /* written */, void *stream);
 
