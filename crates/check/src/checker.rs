@@ -16,6 +16,7 @@ use crate::state::mbarrier::{LateArrival, MbarrierState};
 use crate::state::memory::SharedShadow;
 use crate::state::shadow::Part;
 use crate::state::tensor_memory::TensorShadow;
+use crate::state::undefined_shared::UndefinedShared;
 use crate::state::unwritten::Unwritten;
 use crate::state::warp::WarpState;
 
@@ -72,6 +73,9 @@ pub(crate) struct Checker {
     /// Accesses that conflict with the most recent one.
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
+    pub(crate) undefined_shared: UndefinedShared,
+    /// By instruction: loads of vectors of which nothing has written a part. They are errors where that part is used.
+    pub(crate) partial_loads: HashMap<u32, Conflict>,
     /// Whether a register of a warp may be undefined.
     pub(crate) is_following: bool,
     /// Instructions that have read a tile of which all is written.
@@ -119,6 +123,8 @@ impl Checker {
             parts: Vec::new(),
             conflicts: Vec::new(),
             unwritten: Unwritten::default(),
+            undefined_shared: UndefinedShared::default(),
+            partial_loads: HashMap::new(),
             is_following: !launch.unset.is_empty(),
             whole_tiles: BTreeSet::new(),
             late_arrivals: Vec::new(),
@@ -147,7 +153,7 @@ impl ClusterObserver for Checker {
         match *event {
             Event::Access { actor, space, addresses, bytes, kind, strength, values } => {
                 self.check_array(actor, space, addresses, bytes, kind);
-                self.note_local_access(actor, space, addresses, bytes);
+                self.note_access(actor, space, addresses, bytes, kind);
                 self.access(actor, space, addresses, bytes, kind, strength, values);
             }
             Event::LocalLoad { actor, unwritten, addresses, bytes } => {
@@ -208,6 +214,7 @@ impl ClusterObserver for Checker {
             }
             Event::AsyncIssue { actor, proxy, completion, ranges } => {
                 self.check_copied_arrays(actor, ranges);
+                self.define_copied(ranges);
                 self.issue(actor, proxy, completion, ranges);
             }
             Event::AsyncCommit { actor, kind } => self.commit(actor, kind),

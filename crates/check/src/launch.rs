@@ -59,7 +59,7 @@ pub(crate) struct LaunchState {
     /// Loads of shared memory that have read written bytes. Unwritten bytes that their instructions
     /// read elsewhere may be the unused end of a partial tile, unless their value is used.
     good_reads: Mutex<BTreeSet<u32>>,
-    /// Loads of unwritten shared and local memory whose values are used, and the first use of each.
+    /// Loads of unwritten memory whose values are used, and the first use of each.
     used_loads: Mutex<BTreeMap<u32, u32>>,
     /// MMAs that have read a tile of which all is written. Rows that nothing has written are
     /// padding in other tiles of theirs.
@@ -283,7 +283,7 @@ impl LaunchState {
                 let conflict = reverse.unwrap_or(conflict);
                 let mut finding = conflict.finding(&self.info, code, count, &contended, extent);
                 if conflict.kind == FindingKind::Uninitialized
-                    && is_good(conflict.later.pc)
+                    && (is_good(conflict.later.pc) || conflict.space == MemorySpace::Global)
                     && let Some(&by) = used.get(&conflict.later.pc)
                 {
                     finding.labels.push(code.label(by, used_here(code.instruction(by)).to_owned()));

@@ -62,7 +62,7 @@ impl Checker {
         if kind == AccessKind::Atomic {
             self.launch.guesses.confirm(self.cluster[actor.rank as usize], actor, addresses, size);
         }
-        self.report_unwritten(actor, space, access);
+        self.report_unwritten(actor, space, addresses, size, access);
     }
 
     /// Reports lanes of one store that write different values to the same bytes: which of them remains is

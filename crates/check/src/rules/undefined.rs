@@ -1,4 +1,4 @@
-//! Values of registers that nothing has written, or that a shuffle takes from lanes that do not take part, or a load from shared or local memory
+//! Values of registers that nothing has written, or that a shuffle takes from lanes that do not take part, or a load from memory
 //! that nothing has written.
 //!
 //! PTX ISA, "shfl.sync": the value of a lane that has exited or is not in the member mask is
@@ -8,21 +8,25 @@
 //! variables of calls, until it is stored elsewhere or used as an address, or guards a store.
 //!
 //! A load of unwritten shared or local memory is an error of its own, unless its source line also loads
-//! written bytes: then it may read the unused end of a partial tile. Its value tells, by the rule of
+//! written bytes: then it may read the unused end of a partial tile. The same holds for the elements of a vector
+//! of which others are written, in global memory as well. The value tells, by the rule of
 //! LLVM's MemorySanitizer: it is used if it reaches an address or memory other than shared and local memory,
-//! or decides a branch or whether an instruction has its effect. Of matrix instructions, it is followed through
-//! those whose fragments PTX defines (`state/undefined_matrix.rs`).
+//! or decides a branch or whether an instruction has its effect. It is followed through shared memory
+//! (`state/undefined_shared.rs`) and, of matrix instructions, through those whose fragments PTX defines
+//! (`state/undefined_matrix.rs`).
 
 use warpwright_events::{
-    Actor, Base, Class, Code, FULL, FaultKind, Instruction, LANES, MemorySpace, lane_list, lanes,
+    AccessKind, Actor, Base, ByteRange, Class, Code, FULL, FaultKind, Instruction, LANES, MemorySpace,
+    lane_list, lanes,
 };
 
 use crate::checker::Checker;
 use crate::report::finding::FindingKind;
 use crate::report::misuse::Misuse;
 use crate::state::mark::Mark;
-use crate::state::undefined::{LocalAccess, Noted, Origin, Undefined, UndefinedRegisters};
+use crate::state::undefined::{MemoryAccess, Noted, Origin, Undefined, UndefinedRegisters};
 use crate::state::undefined_matrix::{UnwrittenRows, undefined_lanes};
+use crate::state::undefined_shared::UndefinedShared;
 
 /// Instructions whose result is taken as defined although an operand is a value that a shuffle left undefined:
 /// reductions leave such values in lanes whose result is not used.
@@ -45,6 +49,7 @@ fn is_memory(instruction: &Instruction) -> bool {
 fn used(
     instruction: &Instruction,
     base: &str,
+    space: Option<MemorySpace>,
     registers: &UndefinedRegisters,
     lanes: u32,
     read: Option<Undefined>,
@@ -56,8 +61,9 @@ fn used(
     let address = in_brackets.reduce(|a, _| a);
     let value = read.filter(|value| match value.origin {
         _ if instruction.is_parameter_access => false,
+        Origin::Load { .. } if space == Some(MemorySpace::Shared) => false,
         Origin::Load { .. } if instruction.name().contains(".shared") => false,
-        _ if is_memory(instruction) => !instruction.name().contains(".local"),
+        _ if is_memory(instruction) => space != Some(MemorySpace::Local),
         Origin::Shuffle { .. } => false,
         Origin::Unset if matches!(base, "mma" | "wmma") => true,
         Origin::Load { .. } | Origin::Unset => {
@@ -65,6 +71,33 @@ fn used(
         }
     });
     address.or(value)
+}
+
+/// The rows that `ldmatrix` loads of which stored bytes are undefined.
+fn undefined_rows(access: &MemoryAccess, mask: u32, shared: &UndefinedShared) -> Vec<(u32, u16, Origin)> {
+    let of_lane = |lane: usize| {
+        let (bytes, origin) = shared.granule(access.addresses[lane])?;
+        Some((1 << lane, bytes, origin))
+    };
+    lanes(mask).filter_map(of_lane).collect()
+}
+
+/// `ldmatrix` loads rows that nothing has written, in part or as a whole, or that hold undefined values.
+fn load_matrices(
+    registers: &mut UndefinedRegisters,
+    pc: u32,
+    instruction: &Instruction,
+    unwritten: &[(u32, u16)],
+    stored: &[(u32, u16, Origin)],
+) {
+    let is_known = instruction.name().contains(".m8n8");
+    let origin = stored.first().map_or(Origin::Load { pc }, |&(.., origin)| origin);
+    let rows: UnwrittenRows =
+        stored.iter().map(|&(lanes, bytes, _)| (lanes, bytes)).chain(unwritten.iter().copied()).collect();
+    for (index, register) in instruction.writes.iter().enumerate() {
+        let lanes = if is_known { undefined_lanes(instruction, index, &rows) } else { 0 };
+        registers.write(*register, FULL, Undefined { lanes, origin }.within(FULL));
+    }
 }
 
 impl Checker {
@@ -95,18 +128,44 @@ impl Checker {
         }
     }
 
-    /// Lanes access local memory, while a register or a byte of their warp is undefined.
-    pub(crate) fn note_local_access(
+    /// Keeps an access of local or shared memory until its instruction is followed, if its warp has undefined
+    /// values or it reads one.
+    pub(crate) fn note_access(
         &mut self,
         actor: Actor,
         space: MemorySpace,
         addresses: &[u64; LANES],
         bytes: u64,
+        kind: AccessKind,
     ) {
-        if space == MemorySpace::Local {
-            let access = LocalAccess { pc: actor.pc, addresses: *addresses, bytes };
-            self.warp(actor).1.undefined.accessing_local(access);
+        let has_none = self.warp_of(actor).undefined.is_empty();
+        match space {
+            MemorySpace::Local if !has_none => {}
+            MemorySpace::Shared if !has_none => {}
+            MemorySpace::Shared if !self.undefined_shared.is_empty() => {
+                if kind == AccessKind::Write {
+                    lanes(actor.lanes)
+                        .for_each(|lane| self.undefined_shared.store(addresses[lane], bytes, None));
+                    return;
+                }
+                if !lanes(actor.lanes).any(|lane| self.undefined_shared.has_any(addresses[lane], bytes)) {
+                    return;
+                }
+                self.is_following = true;
+            }
+            _ => return,
         }
+        let access = MemoryAccess { pc: actor.pc, space, addresses: *addresses, bytes };
+        self.warp(actor).1.undefined.accessing(access);
+    }
+
+    /// Copies write shared memory. What they move counts as written.
+    pub(crate) fn define_copied(&mut self, ranges: &[ByteRange]) {
+        if self.undefined_shared.is_empty() {
+            return;
+        }
+        let written = ranges.iter().filter(|range| range.space == MemorySpace::Shared && range.kind.writes());
+        written.for_each(|range| self.undefined_shared.store(range.first, range.bytes, None));
     }
 
     /// Lanes have executed instructions one after another.
@@ -128,25 +187,28 @@ impl Checker {
     /// Follows undefined values through an instruction. Returns those that it uses.
     fn follow(&mut self, actor: Actor, pc: u32, code: &Code, noted: &Noted) -> [Option<Undefined>; 2] {
         let instruction = code.instruction(pc);
-        let registers = &mut self.warp(actor).1.undefined;
+        let Self { ctas, undefined_shared: shared, .. } = self;
+        let registers = &mut ctas[actor.rank as usize].warps[actor.warp as usize].undefined;
         let lanes = actor.lanes & !noted.predicated_off(pc);
         let guard = instruction.guard.and_then(|guard| registers.of(&[guard], actor.lanes));
         let is_of = |at: u32| code.of_operation[at as usize] == code.of_operation[pc as usize];
         let read = registers.result(instruction, lanes, noted, is_of);
         let written = registers.of(&instruction.writes, actor.lanes);
-        if let Some(rows) = noted.unwritten_rows(pc) {
-            return self.load_matrices(actor, pc, instruction, rows);
+        let base = instruction.name().split('.').next().unwrap_or_default();
+        let access = noted.access(pc);
+        if base == "ldmatrix" {
+            let unwritten = noted.unwritten_rows(pc);
+            let stored = access.map(|access| undefined_rows(access, lanes, shared)).unwrap_or_default();
+            let used = used(instruction, base, Some(MemorySpace::Shared), registers, lanes, read);
+            load_matrices(registers, pc, instruction, unwritten, &stored);
+            return [used, None];
         }
         let unwritten = noted.unwritten(pc);
-        let from_memory = Undefined { lanes: unwritten, origin: Origin::Load { pc } }.within(u32::MAX);
-        let base = instruction.name().split('.').next().unwrap_or_default();
-        if base == "shfl" || [guard, read, written, from_memory].iter().all(Option::is_none) {
-            if let Some(access) = noted.local_access(pc) {
-                registers.access_local(instruction, access, lanes);
-            }
+        let is_defined = access.is_none() && unwritten.is_empty();
+        if base == "shfl" || is_defined && [guard, read, written].iter().all(Option::is_none) {
             return [None; 2];
         }
-        let used = used(instruction, base, registers, lanes, read);
+        let used = used(instruction, base, access.map(|access| access.space), registers, lanes, read);
         if read.is_some_and(|value| matches!(value.origin, Origin::Load { .. })) {
             match base {
                 "mma" => {
@@ -160,13 +222,17 @@ impl Checker {
                 _ => {}
             }
         }
-        if let Some(access) = noted.local_access(pc) {
-            registers.access_local(instruction, access, lanes);
-            if from_memory.is_some() {
+        if let Some(access) = access {
+            match access.space {
+                MemorySpace::Shared => registers.access_shared(instruction, access, lanes, shared),
+                _ => registers.access_local(instruction, access, lanes),
+            }
+            // Where the guard is undefined, so is which value the register holds.
+            if let Some(guard) = guard {
                 instruction
                     .writes
                     .iter()
-                    .for_each(|register| registers.write(*register, unwritten, from_memory));
+                    .for_each(|register| registers.write(*register, guard.lanes, Some(guard)));
             }
         } else {
             let passed_on = read.and_then(|value| match value.origin {
@@ -178,10 +244,12 @@ impl Checker {
                 }
                 _ => Some(value),
             });
-            let result = Undefined::either(Undefined::either(from_memory, passed_on), guard);
-            // Where the guard is undefined, so is which value the register holds.
+            let result = Undefined::either(passed_on, guard);
             let written = lanes | guard.map_or(0, |guard| guard.lanes);
             instruction.writes.iter().for_each(|register| registers.write(*register, written, result));
+        }
+        for (register, &lanes) in instruction.writes.iter().zip(unwritten) {
+            registers.write(*register, lanes, Undefined { lanes, origin: Origin::Load { pc } }.within(FULL));
         }
         let acts = is_memory(instruction) && !matches!(instruction.class, Class::Load(_));
         let decides = guard.filter(|guard| match guard.origin {
@@ -189,23 +257,6 @@ impl Checker {
             Origin::Load { .. } | Origin::Unset => acts || instruction.writes.is_empty(),
         });
         [used, decides]
-    }
-
-    /// `ldmatrix` loads rows that nothing has written, in part or as a whole.
-    fn load_matrices(
-        &mut self,
-        actor: Actor,
-        pc: u32,
-        instruction: &Instruction,
-        rows: &UnwrittenRows,
-    ) -> [Option<Undefined>; 2] {
-        let registers = &mut self.warp(actor).1.undefined;
-        let is_known = instruction.name().contains(".m8n8");
-        for (index, register) in instruction.writes.iter().enumerate() {
-            let lanes = if is_known { undefined_lanes(instruction, index, rows) } else { 0 };
-            registers.write(*register, FULL, Undefined { lanes, origin: Origin::Load { pc } }.within(FULL));
-        }
-        [None; 2]
     }
 
     /// An undefined value is stored, is an address, or decides what is executed.
@@ -216,7 +267,12 @@ impl Checker {
                 let shuffle = Mark { lanes: readers, pc: shuffle, ..self.mark(actor) };
                 self.report_undefined(actor, shuffle, sources);
             }
-            Origin::Load { pc: load } => self.launch.note_used_load(load, pc),
+            Origin::Load { pc: load } => {
+                self.launch.note_used_load(load, pc);
+                if let Some(partial) = self.partial_loads.get(&load) {
+                    self.launch.report(*partial);
+                }
+            }
             Origin::Unset => self.report_unset(Actor { pc, lanes: used.lanes, ..actor }),
         }
     }

@@ -1,6 +1,9 @@
 //! Reads of memory that nothing has written.
 
-use warpwright_events::{AccessKind, Actor, ByteRange, Completion, LANES, MemorySpace, Strength};
+use smallvec::smallvec;
+use warpwright_events::{
+    AccessKind, Actor, ByteRange, Class, Completion, FULL, LANES, MemorySpace, Strength,
+};
 
 use crate::checker::Checker;
 use crate::report::conflict::{Conflict, Party};
@@ -28,25 +31,59 @@ impl Checker {
     }
 
     /// Reports reads of unwritten bytes.
-    pub(super) fn report_unwritten(&mut self, actor: Actor, space: MemorySpace, access: Access) {
+    pub(super) fn report_unwritten(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        size: u64,
+        access: Access,
+    ) {
         let cta = self.ctas[actor.rank as usize].linear;
         if space == MemorySpace::Shared && access.kind == AccessKind::Read {
             self.unwritten.end(access.pc);
         }
-        let is_matrix = self.launch.info.code.instruction(actor.pc).name().starts_with("ldmatrix");
+        if self.unwritten.is_empty() {
+            return;
+        }
+        let code = self.launch.info.code.clone();
+        let instruction = code.instruction(actor.pc);
+        let is_matrix = instruction.name().starts_with("ldmatrix");
+        let conflict = |address: u64, length: u64, lanes: u32| {
+            let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
+            let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
+            Conflict::new(FindingKind::Uninitialized, space, (address, length), [reader; 2])
+        };
         let rows = self.unwritten.take_rows();
+        let loads_registers = matches!(instruction.class, Class::Load(_)) && !is_matrix;
+        if loads_registers {
+            let registers = instruction.writes.len().max(1);
+            let unwritten = self.unwritten.lanes(addresses, size, registers, actor.lanes);
+            let whole = unwritten.iter().fold(FULL, |all, lanes| all & lanes);
+            let some = unwritten.iter().fold(0, |all, lanes| all | lanes);
+            if some & !whole != 0 {
+                let lane = (some & !whole).trailing_zeros() as usize;
+                let index = unwritten.iter().position(|lanes| lanes >> lane & 1 != 0).unwrap_or(0) as u64;
+                let each = size / registers as u64;
+                let partial = conflict(addresses[lane] + index * each, each, some & !whole);
+                self.partial_loads.entry(actor.pc).or_insert(partial);
+            }
+            if some & !whole != 0 || some != 0 && space == MemorySpace::Shared {
+                self.warp(actor).1.undefined.loading_unwritten(actor, unwritten);
+                self.is_following = true;
+            }
+        }
         if let Some((address, length, lanes)) = self.unwritten.take(is_matrix) {
-            if space == MemorySpace::Shared && access.kind == AccessKind::Read {
+            if space == MemorySpace::Shared && !loads_registers && access.kind == AccessKind::Read {
+                let registers = smallvec![lanes; instruction.writes.len()];
+                let undefined = &mut self.warp(actor).1.undefined;
                 match is_matrix {
-                    true => self.warp(actor).1.undefined.loading_unwritten_rows(actor, rows),
-                    false => self.warp(actor).1.undefined.loading_unwritten(actor, lanes),
+                    true => undefined.loading_unwritten_rows(actor, rows),
+                    false => undefined.loading_unwritten(actor, registers),
                 }
                 self.is_following = true;
             }
-            let whole = Access { lanes, bytes: u16::MAX, spread: 0, ..access };
-            let reader = Party::of(&whole, u16::MAX, actor.warp, cta, None);
-            let bytes = (address, length);
-            self.launch.report(Conflict::new(FindingKind::Uninitialized, space, bytes, [reader; 2]));
+            self.launch.report(conflict(address, length, lanes));
         }
     }
 
@@ -58,7 +95,8 @@ impl Checker {
         if unwritten == 0 {
             return;
         }
-        self.warp(actor).1.undefined.loading_unwritten(actor, unwritten);
+        let registers = self.launch.info.code.instruction(actor.pc).writes.len();
+        self.warp(actor).1.undefined.loading_unwritten(actor, smallvec![unwritten; registers]);
         self.is_following = true;
         let reader = Party {
             cta: self.ctas[actor.rank as usize].linear,

@@ -16,6 +16,7 @@ pub(crate) mod tensor_memory;
 pub(crate) mod undefined;
 pub(crate) mod undefined_local;
 pub(crate) mod undefined_matrix;
+pub(crate) mod undefined_shared;
 pub(crate) mod unwritten;
 pub(crate) mod warp;
 pub(crate) mod work;

@@ -1,12 +1,14 @@
 //! Registers whose value is undefined, because nothing has written them, a shuffle took it from a lane that does not take part,
-//! or a load took it from shared or local memory that nothing has written.
+//! or a load took it from memory that nothing has written.
 
 use std::collections::HashMap;
 
-use warpwright_events::{Actor, Base, Class, Instruction, LANES, Register};
+use smallvec::SmallVec;
+use warpwright_events::{Actor, Base, Class, Instruction, LANES, MemorySpace, Register, lanes};
 
 use crate::state::undefined_local::UndefinedLocal;
-use crate::state::undefined_matrix::UnwrittenRows;
+use crate::state::undefined_matrix::{UnwrittenRows, stored_bytes};
+use crate::state::undefined_shared::UndefinedShared;
 
 /// An undefined value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +38,32 @@ impl Undefined {
 pub(crate) enum Origin {
     /// A shuffle, the lanes that read, and the lanes that they read from.
     Shuffle { pc: u32, readers: u32, sources: u32 },
-    /// A load of shared or local memory that nothing has written.
+    /// A load of memory that nothing has written.
     Load { pc: u32 },
     /// A register that nothing has written.
     Unset,
 }
 
-/// An access of local memory by an instruction.
+/// An access of local or shared memory by an instruction.
 #[derive(Clone, Debug)]
-pub(crate) struct LocalAccess {
+pub(crate) struct MemoryAccess {
     pub(crate) pc: u32,
+    pub(crate) space: MemorySpace,
     pub(crate) addresses: [u64; LANES],
     pub(crate) bytes: u64,
+}
+
+/// The lanes in which each register that a load writes has a value that nothing has written.
+pub(crate) type UnwrittenLanes = SmallVec<[u32; 4]>;
+
+/// The registers that a load writes or a store reads. Those of a vector are next to each other in memory.
+fn moved(instruction: &Instruction) -> &[Register] {
+    if matches!(instruction.class, Class::Load(_)) {
+        return &instruction.writes;
+    }
+    let is_base = |register: &Register| instruction.bases.first() == Some(&Base::Register(*register));
+    let base = instruction.reads.first().filter(|register| is_base(register)).map_or(0, |_| 1);
+    &instruction.reads[base..]
 }
 
 /// The lanes that are noted with an instruction.
@@ -60,19 +76,19 @@ fn lanes_at(noted: &[(u32, u32)], pc: u32) -> u32 {
 pub(crate) struct Noted {
     /// Instructions that lanes have reached and not executed.
     predicated_off: Vec<(u32, u32)>,
-    /// Accesses of local memory.
-    local_accesses: Vec<LocalAccess>,
+    /// Accesses of local and shared memory.
+    accesses: Vec<MemoryAccess>,
     /// The lanes in which predicates hold that may decide a result.
     predicates: Vec<(u32, [u32; 2])>,
-    /// Loads of unwritten shared and local memory, and their lanes.
-    unwritten_loads: Vec<(u32, u32)>,
+    /// Loads of unwritten memory.
+    unwritten_loads: Vec<(u32, UnwrittenLanes)>,
     /// Loads of matrices with unwritten rows.
     unwritten_rows: Vec<(u32, UnwrittenRows)>,
 }
 
 impl Noted {
     fn has_no_loads(&self) -> bool {
-        self.unwritten_loads.is_empty() && self.unwritten_rows.is_empty()
+        self.unwritten_loads.is_empty() && self.unwritten_rows.is_empty() && self.accesses.is_empty()
     }
 
     /// The lanes that have reached an instruction and not executed it.
@@ -80,18 +96,18 @@ impl Noted {
         lanes_at(&self.predicated_off, pc)
     }
 
-    /// The lanes that have loaded unwritten memory.
-    pub(crate) fn unwritten(&self, pc: u32) -> u32 {
-        lanes_at(&self.unwritten_loads, pc)
+    /// The lanes that have loaded unwritten memory, for each register of the load.
+    pub(crate) fn unwritten(&self, pc: u32) -> &[u32] {
+        self.unwritten_loads.iter().find(|(at, _)| *at == pc).map_or(&[], |(_, lanes)| lanes)
     }
 
     /// The unwritten rows of the matrices that are loaded.
-    pub(crate) fn unwritten_rows(&self, pc: u32) -> Option<&UnwrittenRows> {
-        self.unwritten_rows.iter().find(|(at, _)| *at == pc).map(|(_, rows)| rows)
+    pub(crate) fn unwritten_rows(&self, pc: u32) -> &[(u32, u16)] {
+        self.unwritten_rows.iter().find(|(at, _)| *at == pc).map_or(&[], |(_, rows)| rows)
     }
 
-    pub(crate) fn local_access(&self, pc: u32) -> Option<&LocalAccess> {
-        self.local_accesses.iter().find(|access| access.pc == pc)
+    pub(crate) fn access(&self, pc: u32) -> Option<&MemoryAccess> {
+        self.accesses.iter().find(|access| access.pc == pc)
     }
 
     /// The lanes in which the deciding predicates of an instruction hold, which `is_of` its operations.
@@ -138,15 +154,13 @@ impl UndefinedRegisters {
         }
     }
 
-    /// Keeps an access of local memory.
-    pub(crate) fn accessing_local(&mut self, access: LocalAccess) {
-        if !self.is_empty() {
-            self.noted.local_accesses.push(access);
-        }
+    /// Keeps an access of local or shared memory.
+    pub(crate) fn accessing(&mut self, access: MemoryAccess) {
+        self.noted.accesses.push(access);
     }
 
-    /// Keeps the lanes that load memory that nothing has written.
-    pub(crate) fn loading_unwritten(&mut self, actor: Actor, lanes: u32) {
+    /// Keeps the lanes that load memory that nothing has written, for each register that they load.
+    pub(crate) fn loading_unwritten(&mut self, actor: Actor, lanes: UnwrittenLanes) {
         self.noted.unwritten_loads.push((actor.pc, lanes));
     }
 
@@ -202,13 +216,10 @@ impl UndefinedRegisters {
         }
     }
 
-    /// Lanes store registers in local memory, or load them. Those of a vector are next to each
-    /// other.
-    pub(crate) fn access_local(&mut self, instruction: &Instruction, access: &LocalAccess, lanes: u32) {
+    /// Lanes store registers in local memory, or load them.
+    pub(crate) fn access_local(&mut self, instruction: &Instruction, access: &MemoryAccess, lanes: u32) {
         let stores = instruction.class == Class::Store;
-        let is_base = |register: &Register| instruction.bases.first() == Some(&Base::Register(*register));
-        let base = instruction.reads.first().filter(|register| is_base(register)).map_or(0, |_| 1);
-        let moved = if stores { &instruction.reads[base..] } else { &instruction.writes };
+        let moved = moved(instruction);
         let bytes = access.bytes / moved.len().max(1) as u64;
         for (register, index) in moved.iter().zip(0..) {
             let addresses = access.addresses.map(|address| address + index * bytes);
@@ -222,6 +233,72 @@ impl UndefinedRegisters {
         }
         if moved.is_empty() {
             self.local.store(&access.addresses, access.bytes, lanes, None);
+        }
+    }
+
+    /// Lanes store registers in shared memory, or load them. An atomic operation on defined bytes leaves them so
+    /// if its operand is defined.
+    pub(crate) fn access_shared(
+        &mut self,
+        instruction: &Instruction,
+        access: &MemoryAccess,
+        mask: u32,
+        shared: &mut UndefinedShared,
+    ) {
+        let moved = moved(instruction);
+        let is_matrix = instruction.name().starts_with("stmatrix");
+        let bytes = if is_matrix { access.bytes } else { access.bytes / moved.len().max(1) as u64 };
+        let of_lane = |value: Option<Undefined>, lane: usize| {
+            value.filter(|value| value.lanes >> lane & 1 != 0).map(|value| value.origin)
+        };
+        match instruction.class {
+            Class::Load(_) => {
+                for (register, index) in moved.iter().zip(0..) {
+                    let found = lanes(mask).filter_map(|lane| {
+                        let origin = shared.load(access.addresses[lane] + index * bytes, bytes)?;
+                        Some(Undefined { lanes: 1 << lane, origin })
+                    });
+                    let value = found.reduce(|a, b| Undefined { lanes: a.lanes | b.lanes, ..a });
+                    self.write(*register, mask, value);
+                }
+            }
+            Class::Store if is_matrix => {
+                for (index, register) in moved.iter().enumerate() {
+                    let value = self.of(&[*register], mask);
+                    for row in 0..8 {
+                        let address = access.addresses[8 * index + row];
+                        shared.store(address, bytes, None);
+                        let undefined = stored_bytes(instruction, row, value.map_or(0, |value| value.lanes));
+                        for byte in (0..bytes).filter(|byte| undefined >> byte & 1 != 0) {
+                            shared.store(address + byte, 1, value.map(|value| value.origin));
+                        }
+                    }
+                }
+            }
+            Class::Store => {
+                for lane in lanes(mask) {
+                    shared.store(access.addresses[lane], access.bytes, None);
+                }
+                for (register, index) in moved.iter().zip(0..) {
+                    let Some(value) = self.of(&[*register], mask) else { continue };
+                    for lane in lanes(value.lanes) {
+                        shared.store(access.addresses[lane] + index * bytes, bytes, Some(value.origin));
+                    }
+                }
+            }
+            _ => {
+                let operand = self.of(moved, mask);
+                let mut result = None;
+                for lane in lanes(mask) {
+                    let held = shared.load(access.addresses[lane], access.bytes);
+                    if let Some(origin) = of_lane(operand, lane).or(held) {
+                        shared.store(access.addresses[lane], access.bytes, Some(origin));
+                    }
+                    let read = held.map(|origin| Undefined { lanes: 1 << lane, origin });
+                    result = Undefined::either(result, read);
+                }
+                instruction.writes.iter().for_each(|register| self.write(*register, mask, result));
+            }
         }
     }
 

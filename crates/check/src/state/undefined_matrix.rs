@@ -1,4 +1,5 @@
-//! Undefined elements of matrices in registers: what `ldmatrix` loads, and how `mma` and `movmatrix` pass it on.
+//! Undefined elements of matrices in registers: what `ldmatrix` loads and `stmatrix` stores, and how `mma` and
+//! `movmatrix` pass it on.
 //!
 //! PTX ISA, "Matrix Fragments for mma.m16n8k16" and its neighbors: a lane holds A of rows `lane / 4` and, in every
 //! second register, `lane / 4 + 8`, B of column `lane / 4`, and C and D of these rows and of columns
@@ -31,6 +32,16 @@ pub(crate) fn undefined_lanes(instruction: &Instruction, index: usize, rows: &Un
             (unwritten(first) | unwritten(first + 1)) >> (lane / 4 * 2) & 3 != 0
         }),
     }
+}
+
+/// The bytes of a row that `stmatrix` stores which are undefined, if its register is in these lanes.
+pub(crate) fn stored_bytes(instruction: &Instruction, row: usize, undefined: u32) -> u16 {
+    let is_transposed = instruction.name().contains(".trans");
+    lanes(undefined).fold(0, |bytes, lane| match is_transposed {
+        false if lane / 4 == row => bytes | 0xf << (lane % 4 * 4),
+        true if lane % 4 == row / 2 => bytes | 3 << (lane / 4 * 2),
+        _ => bytes,
+    })
 }
 
 /// The operands of an `mma` whose fragments are known.

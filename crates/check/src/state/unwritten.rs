@@ -1,6 +1,9 @@
 //! Reads of unwritten memory.
 
-use crate::state::shadow::Access;
+use warpwright_events::{LANES, lanes};
+
+use crate::state::shadow::{Access, cut_range};
+use crate::state::undefined::UnwrittenLanes;
 use crate::state::undefined_matrix::UnwrittenRows;
 
 /// The unwritten bytes of one instruction's reads.
@@ -8,6 +11,8 @@ use crate::state::undefined_matrix::UnwrittenRows;
 pub(crate) struct Unwritten {
     /// Ranges, by address and length, and the lanes that read them.
     found: Vec<(u64, u64, u32)>,
+    /// Unwritten bytes, by granule.
+    bytes: Vec<(u64, u16)>,
     /// The unwritten rows of a tile: the lanes that give the address of 16 bytes, and the unwritten bytes among these.
     rows: UnwrittenRows,
     /// Whether any of the bytes were written.
@@ -24,6 +29,7 @@ impl Unwritten {
     pub(crate) fn begin(&mut self, of_tile: bool) {
         self.found.clear();
         self.rows.clear();
+        self.bytes.clear();
         (self.any_written, self.of_tile) = (false, of_tile);
     }
 
@@ -57,6 +63,7 @@ impl Unwritten {
             return;
         }
         self.any_written |= unwritten != access.bytes;
+        self.bytes.push((granule, unwritten));
         if self.of_tile {
             self.rows.push((access.lanes_of(unwritten), unwritten));
         }
@@ -73,6 +80,36 @@ impl Unwritten {
             let length = (!(u32::from(unwritten) >> first)).trailing_zeros();
             self.found.push((granule + u64::from(first), length.into(), at_fault));
         }
+    }
+
+    /// Whether everything that the instruction has read is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// For each of the registers that lanes load, the lanes in which nothing has written any of its bytes.
+    pub(crate) fn lanes(
+        &self,
+        addresses: &[u64; LANES],
+        bytes: u64,
+        registers: usize,
+        mask: u32,
+    ) -> UnwrittenLanes {
+        let each = bytes / registers.max(1) as u64;
+        let is_unwritten = |first: u64| {
+            let mut all = true;
+            cut_range(first, each, 1, |part| {
+                let of_granule = self.bytes.iter().filter(|(granule, _)| *granule == part.granule);
+                all &= of_granule.fold(0, |all, (_, bytes)| all | bytes) & part.bytes == part.bytes;
+            });
+            all
+        };
+        let of_register = |index: u64| {
+            lanes(mask)
+                .filter(|&lane| is_unwritten(addresses[lane] + index * each))
+                .fold(0, |mask, lane| mask | 1 << lane)
+        };
+        (0..registers as u64).map(of_register).collect()
     }
 
     /// The unwritten rows of a tile.

@@ -179,3 +179,96 @@ fn unwritten_rows_of_a_matrix_are_followed_through_products() {
         found(&body, ONE_WARP, Uninitialized, ["ldmatrix", "st.global"]);
     }
 }
+
+/// What a thread does with `%r1`, by way of shared memory from `%own+256` on, and the instruction that uses the
+/// value.
+const THROUGH_SHARED: [(&str, &str); 9] = [
+    ("st.shared.u32 [%own+256], %r1; ld.shared.u32 %r2, [%own+256]; st.global.u32 [%mine], %r2;", "st.global"),
+    // Another thread reads it.
+    (
+        "st.shared.u32 [%own+256], %r1; bar.warp.sync -1; ld.shared.u32 %r2, [%other+256]; st.global.u32 [%mine], %r2;",
+        "st.global",
+    ),
+    (
+        "st.shared.u32 [%own+256], %r1; bar.warp.sync -1; ld.shared.u32 %r2, [%other+256]; setp.eq.u32 %p2, %r2, 3; @%p2 bra $past; $past:",
+        "bra",
+    ),
+    (
+        "add.u32 %r2, %r1, 1; st.shared.u32 [%own+256], %r2; ld.shared.u32 %r3, [%own+256]; st.global.u32 [%mine], %r3;",
+        "st.global",
+    ),
+    (
+        "shl.b32 %r2, %lane, 3; add.u32 %r2, %r2, %tile; st.shared.v2.u32 [%r2+256], {%tid, %r1};
+        ld.shared.u32 %r3, [%r2+260]; st.global.u32 [%mine], %r3;",
+        "st.global",
+    ),
+    (
+        "st.shared.u32 [%own+256], %r1; bar.warp.sync -1; and.b32 %r2, %lane, 24; shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %tile;
+        ld.shared.v4.u32 {%r3, %r4, %r5, %r6}, [%r2+256]; st.global.u32 [%mine], %r6;",
+        "st.global",
+    ),
+    (
+        "st.shared.u32 [%own+256], %r1; atom.shared.add.u32 %r2, [%own+256], 1; st.global.u32 [%mine], %r2;",
+        "st.global",
+    ),
+    (
+        "mov.u32 %r2, 0; st.shared.u32 [%own+256], %r2; red.shared.add.u32 [%own+256], %r1; ld.shared.u32 %r3, [%own+256];
+        st.global.u32 [%mine], %r3;",
+        "st.global",
+    ),
+    (
+        "shl.b32 %r2, %lane, 4; add.u32 %r2, %r2, %tile; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2+512], {%r1};
+        bar.warp.sync -1; ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%r3}, [%r2+512];
+        movmatrix.sync.aligned.m8n8.trans.b16 %r4, %r3; st.global.u32 [%mine], %r4;",
+        "st.global",
+    ),
+];
+
+const UNUSED_IN_SHARED: [&str; 6] = [
+    "st.shared.u32 [%own+256], %r1; ld.shared.u32 %r2, [%own+256]; add.u32 %r2, %r2, 1;",
+    // In the lanes that do not use it, or as the defined element of a vector.
+    "st.shared.u32 [%own+256], %r1; ld.shared.u32 %r2, [%own+256]; @%p1 st.global.u32 [%mine], %r2;",
+    "shl.b32 %r2, %lane, 3; add.u32 %r2, %r2, %tile; st.shared.v2.u32 [%r2+256], {%tid, %r1};
+    ld.shared.v2.u32 {%r3, %r4}, [%r2+256]; st.global.u32 [%mine], %r3;",
+    // Overwritten, by this thread and by another.
+    "st.shared.u32 [%own+256], %r1; st.shared.u32 [%own+256], %lane; ld.shared.u32 %r2, [%own+256]; st.global.u32 [%mine], %r2;",
+    "st.shared.u32 [%own+256], %r1; bar.warp.sync -1; st.shared.u32 [%other+256], %lane; ld.shared.u32 %r2, [%other+256];
+    st.global.u32 [%mine], %r2;",
+    "shl.b32 %r2, %lane, 4; add.u32 %r2, %r2, %tile; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2+512], {%r1};
+    bar.warp.sync -1; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2+512]; @%p1 st.global.u32 [%mine], %r3;",
+];
+
+#[test]
+fn an_unwritten_value_is_followed_through_shared_memory() {
+    let body = |uses: &str| half(&format!(".reg .b32 %other; xor.b32 %other, %own, 4; {uses}"));
+    for (uses, place) in THROUGH_SHARED {
+        let finding = found(&body(uses), ONE_WARP, Uninitialized, ["ld.shared.u32 %r1", place]);
+        assert!(finding.labels[1].text.contains("its value"), "{finding}");
+    }
+    UNUSED_IN_SHARED.iter().for_each(|uses| clean(&body(uses), ONE_WARP));
+}
+
+#[test]
+fn an_unwritten_element_of_a_vector_is_found_where_it_is_used() {
+    let shared = |uses: &str| {
+        format!(
+            "shl.b32 %r9, %lane, 3; add.u32 %r9, %r9, %tile; st.shared.u32 [%r9], %lane;
+            ld.shared.v2.u32 {{%r1, %r2}}, [%r9]; {uses}"
+        )
+    };
+    // The first half of each pair behind the zeros is written.
+    let global = |uses: &str| {
+        format!(
+            "mul.wide.u32 %rd1, %lane, 8; add.u64 %rd1, %rd1, %buffer; add.u64 %rd1, %rd1, 65536; st.global.u32 [%rd1], %lane;
+            ld.global.v2.u32 {{%r1, %r2}}, [%rd1]; {uses}"
+        )
+    };
+    for (body, load) in [(shared as fn(&str) -> String, "ld.shared.v2"), (global, "ld.global.v2")] {
+        clean(&body("st.global.u32 [%mine], %r1;"), ONE_WARP);
+        clean(&body("st.shared.u32 [%own+512], %r2;"), ONE_WARP);
+        found(&body("st.global.u32 [%mine], %r2;"), ONE_WARP, Uninitialized, [load, "st.global"]);
+        let through =
+            "st.shared.u32 [%own+512], %r2; ld.shared.u32 %r3, [%own+512]; st.global.u32 [%mine], %r3;";
+        found(&body(through), ONE_WARP, Uninitialized, [load, "st.global"]);
+    }
+}

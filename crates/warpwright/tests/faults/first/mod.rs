@@ -15,6 +15,7 @@ mod norm;
 mod paged;
 mod pingpong;
 mod radix;
+mod relayed;
 mod split;
 mod staged;
 mod stencil;
@@ -79,6 +80,7 @@ const EXCHANGE: Subject = Subject { gpu: "h200", run: cluster::exchange };
 const STENCIL: Subject = Subject { gpu: "h200", run: stencil::run };
 const GATED: Subject = Subject { gpu: "h200", run: gated::run };
 const NORM: Subject = Subject { gpu: "h200", run: norm::run };
+const RELAYED: Subject = Subject { gpu: "h200", run: relayed::run };
 const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
 const MERGED: Subject = Subject { gpu: "h200", run: merged::run };
@@ -368,6 +370,13 @@ const MISTAKES: &[Mistake] = &[
     (RADIX, "one table for both streams", &[("stream-order", "record an event in stream 1")]),
     (RADIX, "event of before", &[("stream-order", "waits for an event that stream 2 recorded before")]),
     (RADIX, "copied by the other stream", &[("stream-order", "the copy to the host in stream 2")]),
+    (
+        RELAYED,
+        "half of the points loaded",
+        &[("uninitialized", "its value, or a result of it, is stored here")],
+    ),
+    (RELAYED, "the padding is added", &[("uninitialized", "its value, or a result of it, is stored here")]),
+    (RELAYED, "the padding decides", &[("uninitialized", "decides whether this is executed")]),
     (SPLIT, "adds a part too many", &[("uninitialized", "is element 4 of `partial`")]),
     (SPLIT, "all lanes add to the result", &[("uninitialized", "is element 0 of `y`")]),
     (
@@ -760,7 +769,7 @@ fn nothing_is_found_where_no_mistake_is() {
     let subjects = [GEMM, REVERSE, HALVING, ASSERTED, RING, DOUBLED, SHARED_GEMM, EXCHANGE, PRODUCT];
     for subject in subjects
         .into_iter()
-        .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG])
+        .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG, RELAYED])
     {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
