@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use warpwright_events::{Actor, BARRIERS, ByteRange, ClusterObserver, Event, MbarrierAddress, TileOperand};
+use warpwright_events::{
+    Actor, BARRIERS, ByteRange, ClusterObserver, Event, FULL, MbarrierAddress, TileOperand,
+};
 
 use crate::launch::LaunchState;
 use crate::report::conflict::{Conflict, Passed};
@@ -105,8 +107,15 @@ impl Checker {
             has_waited: false,
             lets_next_begin_early: false,
         });
+        let mut states: Vec<CtaState> = states.collect();
+        if ctas.len() > 1 {
+            for cta in &mut states {
+                let started = Knowledge::of_start(cta.linear);
+                cta.warps.iter_mut().for_each(|warp| warp.learn(FULL, &started));
+            }
+        }
         Self {
-            ctas: states.collect(),
+            ctas: states,
             cluster_arrived: Knowledge::default(),
             cluster_completed: Knowledge::default(),
             cluster_met: Default::default(),

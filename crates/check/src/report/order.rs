@@ -74,6 +74,11 @@ fn line(label: &Label) -> Line<'_> {
     }
 }
 
+/// What keeps peers resident that may not have started, or may have exited.
+fn residence(finding: &Finding) -> Option<&str> {
+    finding.help.as_deref().filter(|_| finding.kind == FindingKind::Fault(FaultKind::PeerNotResident))
+}
+
 /// A cause, and what the findings listed under it touch.
 struct Cause<'f> {
     index: usize,
@@ -83,6 +88,8 @@ struct Cause<'f> {
     gaps: Vec<Gap>,
     /// The lanes that are missing, with their warp.
     divergent: BTreeSet<&'f str>,
+    /// How to keep peers resident.
+    residence: BTreeSet<&'f str>,
 }
 
 impl<'f> Cause<'f> {
@@ -94,6 +101,7 @@ impl<'f> Cause<'f> {
             arrays: BTreeSet::new(),
             gaps: Vec::new(),
             divergent: BTreeSet::new(),
+            residence: BTreeSet::new(),
         };
         cause.add(finding);
         cause
@@ -107,6 +115,7 @@ impl<'f> Cause<'f> {
         if finding.kind == FindingKind::Divergence {
             self.divergent.extend(finding.labels.first().map(|label| &*label.text));
         }
+        self.residence.extend(residence(finding));
     }
 
     /// Whether a finding may follow from this one.
@@ -120,7 +129,9 @@ impl<'f> Cause<'f> {
         // Lanes that a warp lacks are missing at each instruction that needs them.
         let shares_lanes = finding.kind == FindingKind::Divergence
             && finding.labels.first().is_some_and(|label| self.divergent.contains(&*label.text));
-        shares_line || shares_mbarrier || shares_gap || shares_lanes || is_left
+        // One barrier of the cluster is for all accesses of peers.
+        let shares_residence = residence(finding).is_some_and(|help| self.residence.contains(help));
+        shares_line || shares_mbarrier || shares_gap || shares_lanes || is_left || shares_residence
     }
 }
 

@@ -31,6 +31,22 @@ impl Checker {
         });
     }
 
+    /// A CTA accesses the shared memory of a peer that may not have started.
+    pub(crate) fn report_early_access(&self, access: Mark, owner: u32) {
+        let owner = cta_name(&self.launch.info, owner);
+        self.launch.report_misuse(Misuse {
+            kind: FindingKind::Fault(FaultKind::PeerNotResident),
+            message: format!("{owner} may not have started when a peer accesses its shared memory"),
+            locations: vec![(access, format!("{} accesses it here", access.who(&self.launch.info)))],
+            mbarrier: None,
+            note: format!(
+                "no barrier of the cluster precedes this access, and this thread waits for nothing that {owner} has done: \
+                 the shared memory may still belong to another CTA (PTX ISA, \"Cluster of Cooperative Thread Arrays\")"
+            ),
+            help: "call `cluster_sync()` (`barrier.cluster`) in all CTAs of the cluster before the access: `sync_threads()` waits for the threads of one CTA only".to_owned(),
+        });
+    }
+
     /// An MMA is issued without `wgmma.fence` since its registers were written, by `written` or
     /// before the kernel's first fence.
     pub(crate) fn report_unfenced(&self, multiply: Mark, written: Option<u32>, accumulators: bool) {

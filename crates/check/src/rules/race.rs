@@ -190,6 +190,9 @@ impl Checker {
         if space == MemorySpace::Shared && blank.kind.writes() {
             self.check_overwritten_mbarriers(actor, parts, &blank);
         }
+        if space == MemorySpace::Shared && self.ctas.len() > 1 {
+            self.check_started(actor, parts);
+        }
         let mut times = SmallVec::<[Time; 2]>::new();
         let Self { ctas, shadows, tensor, launch, cluster, conflicts, unwritten, published, .. } = self;
         let cta = &ctas[actor.rank as usize];
@@ -267,6 +270,17 @@ impl Checker {
         }
         self.complete_conflicts(actor, &times);
         self.report_conflicts();
+    }
+
+    /// Reports an access to the shared memory of a peer that may not have started.
+    fn check_started(&self, actor: Actor, parts: &[Part]) {
+        let knowledge = self.warp_of(actor).knowledge(actor.lanes.trailing_zeros());
+        let ranks = parts.iter().map(|part| split_shared(part.granule).0);
+        let mut peers =
+            ranks.filter(|&rank| rank != actor.rank).filter_map(|rank| self.cluster.get(rank as usize));
+        if let Some(&peer) = peers.find(|&&peer| !knowledge.has_start(peer)) {
+            self.report_early_access(self.mark(actor), peer);
+        }
     }
 
     /// Reports a conflict.

@@ -21,13 +21,13 @@ impl Checker {
     }
 
     /// What lanes publish by arriving: all they know if they release, and otherwise the state at
-    /// their last fence (PTX ISA, "Release patterns").
+    /// their last fence (PTX ISA, "Release patterns"), and that their CTA has started.
     fn bring(&mut self, actor: Actor, releases: bool) -> Knowledge {
         if releases {
             return self.release(actor);
         }
         let cta = self.ctas[actor.rank as usize].linear;
-        let mut brought = Knowledge::default();
+        let mut brought = Knowledge::of_start(cta);
         for lane in lanes(actor.lanes) {
             let fenced = self.warp(actor).1.fenced(lane, cta, Scope::System);
             fenced.iter().for_each(|release| brought.join(&release.knowledge));

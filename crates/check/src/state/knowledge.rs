@@ -1,6 +1,10 @@
 //! Happens-before, as one thread knows it.
 
+use warpwright_events::FULL;
+
+use crate::state::agents::Role;
 use crate::state::clock::Clock;
+use crate::state::warp::START;
 
 /// Happens-before, as one thread knows it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +29,18 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
+    /// That a CTA has started.
+    pub(crate) fn of_start(cta: u32) -> Self {
+        let mut knowledge = Self::default();
+        knowledge.known.raise(cta, Role::Warp(0).agent(), FULL, START);
+        knowledge
+    }
+
+    /// Whether a CTA has certainly started.
+    pub(crate) fn has_start(&self, cta: u32) -> bool {
+        self.known.whole(cta, Role::Warp(0).agent()) >= START
+    }
+
     pub(crate) fn join(&mut self, other: &Knowledge) {
         self.known.join(&other.known);
         self.proxied.join(&other.proxied);

@@ -29,6 +29,9 @@ pub(crate) struct LaneArrival {
     pub(crate) time: Time,
 }
 
+/// The start of a CTA: a time of its first warp.
+pub(crate) const START: Time = 1;
+
 /// The arrivals of a warp that are kept: as many as a pipeline has stages.
 const KEPT_ARRIVALS: usize = 16;
 
@@ -63,7 +66,7 @@ pub(crate) struct WarpState {
 impl WarpState {
     pub(crate) fn new(population: u32, unset: &[Register]) -> Self {
         Self {
-            time: 1,
+            time: START + 1,
             population,
             alive: population,
             bypasses: Vec::new(),

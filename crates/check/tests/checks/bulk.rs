@@ -234,6 +234,50 @@ fn a_cta_stays_while_its_peers_use_its_memory() {
     clean(&body(&[WRITE, barrier, read, relaxed]), pair);
 }
 
+/// Rank 1 has started when rank 0 uses its memory, because of a flag, which orders nothing.
+#[test]
+fn a_cta_has_started_before_its_peers_use_its_memory() {
+    let pair = Grid { ctas: 2, threads: 64, cluster: 2 };
+    let barrier = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;";
+    let relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;";
+    let flag = "setp.eq.u32 %p1, %tid, 0; mov.u32 %r2, %cluster_ctarank; setp.ne.u32 %p3, %r2, 0;
+        and.pred %p2, %p3, %p1; @%p2 st.relaxed.gpu.global.u32 [%buffer], 1; @%p3 bra seen;
+        again: ld.relaxed.gpu.global.u32 %r5, [%buffer]; setp.eq.u32 %p4, %r5, 0; @%p4 bra again; seen:";
+    let peer =
+        "mov.u32 %r2, 1; mapa.shared::cluster.u32 %r3, %own, %r2; mapa.shared::cluster.u32 %r4, %r8, %r2;
+        @%p3 bra past;";
+    let accesses = [
+        ("st.shared::cluster", "st.shared::cluster.u32 [%r3], %tid;"),
+        ("ld.shared::cluster", "ld.shared::cluster.u32 %r5, [%r3];"),
+        ("atom.shared::cluster", "atom.shared::cluster.add.u32 %r5, [%r3], 1;"),
+        ("st.async", "@%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %tid, [%r4];"),
+        ("mbarrier.arrive", "@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];"),
+        (
+            "cp.async.bulk",
+            "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%buffer], 16, [%r4];",
+        ),
+    ];
+    let early = |findings: &[Finding], place: &str| {
+        let of_start = |finding: &&Finding| finding.message.contains("may not have started");
+        let found = findings.iter().find(of_start);
+        found.is_some_and(|finding| {
+            finding.kind == Fault(FaultKind::PeerNotResident) && finding.labels[0].ptx_text.contains(place)
+        })
+    };
+    for (place, access) in accesses {
+        for chain in [flag, &format!("bar.sync 0; {flag}"), &format!("{flag} fence.acq_rel.cluster;")] {
+            let body = body(&[INIT, chain, peer, access, "past:", barrier]);
+            let findings = run_at(&body, pair, Schedule::Eager).unwrap_or_else(|fault| panic!("{fault}"));
+            assert!(early(&findings, place), "{findings:?}\n{body}");
+        }
+    }
+    // The peer has published something, or every thread of the cluster has arrived.
+    let ordered = flag.replace("st.relaxed", "st.release").replace("ld.relaxed", "ld.acquire");
+    for chain in [&ordered, &format!("{flag} {barrier}"), &format!("{flag} {relaxed}")] {
+        clean(&body(&[chain, peer, accesses[0].1, "past:", barrier]), pair);
+    }
+}
+
 #[test]
 fn one_lane_of_each_warp_is_enough_for_the_end_of_an_mbarrier() {
     let wait = "setp.lt.u32 %p4, %lane, 4; @%p4 mbarrier.test_wait.parity.shared.b64 %p2, [%r8], 1;";

@@ -74,6 +74,12 @@ impl Mistaken {
         launch::cluster(2, 1, 1);
         let row = shared_array::<u32>(32);
         let (thread, rank) = (thread_idx().x, cluster_rank());
+        if self.is("sent before the peer starts") {
+            row.map_to_block(rank ^ 1)[thread] = x[rank * 32 + thread];
+            cluster_sync();
+            y[(rank ^ 1) * 32 + thread] = row[thread];
+            return;
+        }
         row[thread] = x[rank * 32 + thread];
         if self.is("block barrier for a cluster") {
             sync_threads();

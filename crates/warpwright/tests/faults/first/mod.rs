@@ -289,8 +289,13 @@ const MISTAKES: &[Mistake] = &[
         &[("in-flight", "release the buffer after `wait_multiplications`")],
     ),
     (SHARED_GEMM, "no release in a cluster", &[("deadlock", "release the slot")]),
+    (
+        EXCHANGE,
+        "sent before the peer starts",
+        &[("peer-not-resident", "in all CTAs of the cluster before the access")],
+    ),
     (EXCHANGE, "block barrier for a cluster", &[("peer-not-resident", "call `cluster_sync()`")]),
-    (EXCHANGE, "one CTA skips the cluster barrier", &[("race", "call `cluster_sync()`")]),
+    (EXCHANGE, "one CTA skips the cluster barrier", &[("peer-not-resident", "call `cluster_sync()`")]),
     (EXCHANGE, "arrives and does not wait", &[("peer-not-resident", "call `cluster_sync()`")]),
     (EXCHANGE, "no cluster barrier", &[("peer-not-resident", "call `cluster_sync()`")]),
     (EXCHANGE, "rank past the cluster", &[("out-of-bounds", "which the cluster does not have")]),
@@ -560,7 +565,10 @@ const MISTAKES: &[Mistake] = &[
     (
         PINGPONG,
         "block barrier for the cluster's",
-        &[("race", "the initialization of the mbarrier"), ("peer-not-resident", "which has not started")],
+        &[
+            ("peer-not-resident", "in all CTAs of the cluster before the copy"),
+            ("peer-not-resident", "in all CTAs of the cluster before the access"),
+        ],
     ),
     (
         PINGPONG,
