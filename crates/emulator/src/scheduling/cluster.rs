@@ -227,7 +227,8 @@ impl Cluster {
         Ok(self.each_cta(launch, |blocks| progress::finish_awaited(blocks, launch, &awaited))?
             || self.each_cta(launch, |blocks| pipeline::finish_awaited(blocks, &awaited))?
             || self.each_cta(launch, |blocks| complete_copies(blocks.own, launch))?
-            || self.each_cta(launch, |blocks| progress::finish_oldest(blocks, launch))?)
+            || self.each_cta(launch, |blocks| progress::finish_oldest(blocks, launch))?
+            || self.each_cta(launch, pipeline::finish_oldest)?)
     }
 
     /// Applies a function to each CTA. Returns whether any call had an effect.

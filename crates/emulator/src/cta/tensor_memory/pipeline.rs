@@ -66,6 +66,11 @@ pub(crate) fn finish_awaited(
     advance(blocks, last.map_or(0, |last| last + 1))
 }
 
+/// Executes the oldest work of the CTA. Returns whether there was any.
+pub(crate) fn finish_oldest(blocks: &mut Blocks<'_>) -> Result<bool, LocatedFailure> {
+    advance(blocks, 1)
+}
+
 /// Executes all work of the CTA, including stores. Returns whether there was any.
 pub(crate) fn finish(blocks: &mut Blocks<'_>) -> Result<bool, LocatedFailure> {
     let Block { tensor_pipeline, tensor_memory, .. } = &mut *blocks.own;
