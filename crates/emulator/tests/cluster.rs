@@ -1,8 +1,9 @@
 //! Clusters: their special registers, the addresses of distributed shared memory, and their
 //! barrier.
 
-use crate::common::{Shape, cluster_shape, kernel, run, shape, try_run, words};
-use warpwright_emulator::{FaultKind, Schedule};
+use crate::common::{Shape, cluster_shape, kernel, load, run, shape, try_run, words};
+use warpwright_arch::Arch;
+use warpwright_emulator::{Emulator, FaultKind, Launch, Schedule};
 
 /// Waits until the whole cluster is here.
 const SYNC: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
@@ -304,4 +305,42 @@ fn a_kernel_that_requires_clusters_gets_them_unasked() {
     let text = kernel(1, &format!("mov.u32 %r0, %cluster_nctarank; {}", store_results(1)))
         .replace(") {", ") .reqnctapercluster 2, 1, 1 {");
     assert_eq!(run(&text, shape(4, 1), &[words(vec![0; 4])]).words(0), [2; 4]);
+}
+
+/// Each CTA draws a number, and after some barriers stores how many have been drawn.
+#[test]
+fn ctas_begin_before_earlier_ones_have_ended_under_a_random_schedule() {
+    let text = kernel(
+        1,
+        "setp.ne.u32 %q0, %t, 0; @!%q0 atom.global.add.u32 %r1, [%p0], 1; bar.sync 0; bar.sync 0; bar.sync 0; @%q0 exit;
+         ld.relaxed.gpu.global.u32 %r2, [%p0]; mad.wide.u32 %d0, %r1, 4, %p0; st.global.u32 [%d0+4], %r2;",
+    );
+    let drawn = |schedule| {
+        let mut device = Emulator::with_threads(Arch::named("h200").unwrap(), 1).unwrap();
+        let program = load(&mut device, &text);
+        let name = program.kernels().next().unwrap().to_owned();
+        let buffer = device.allocate(4 * 17).unwrap();
+        device.fill(buffer, 0, 4 * 17).unwrap();
+        let parameters = buffer.to_le_bytes();
+        let launch = Launch {
+            grid: [16, 1, 1],
+            block: [64, 1, 1],
+            schedule,
+            parameters: &parameters,
+            ..Launch::default()
+        };
+        device.launch(&program, &name, &launch).unwrap();
+        let mut bytes = [0; 4 * 17];
+        device.read(buffer, &mut bytes).unwrap();
+        bytes
+            .chunks_exact(4)
+            .skip(1)
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(Schedule::Eager), Vec::from_iter(1..=16), "one after another");
+    for seed in 1..5 {
+        let drawn = drawn(Schedule::Random(seed));
+        assert!(drawn.iter().zip(1..).any(|(&all, own)| all > own), "{seed}: {drawn:?}");
+    }
 }

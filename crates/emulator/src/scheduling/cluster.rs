@@ -19,6 +19,7 @@ use crate::cta::warpgroup::Moment;
 use crate::launch::context::LaunchContext;
 use crate::launch::failure::LocatedFailure;
 use crate::launch::observer::Observer;
+use crate::launch::schedule::{Random, Schedule};
 use crate::launch::time;
 use crate::operation::kind::Operation;
 use crate::scheduling::cta::{Cta, Round, complete_copies};
@@ -51,6 +52,8 @@ pub(crate) enum ClusterPause {
     Waiting,
     /// It waits until another cluster makes a change.
     Still,
+    /// It lets other clusters run, at a random moment.
+    Yielded,
 }
 
 /// A cluster that is resident on the device.
@@ -63,7 +66,14 @@ pub(crate) struct Cluster {
     /// Its number in the grid.
     pub(crate) linear: u64,
     pub(crate) stillness: Stillness,
+    /// For the moments at which it lets others run.
+    random: Random,
 }
+
+/// The purpose of their generator.
+const INTERLEAVING: u64 = 0x6c62_272e_07bb_0142;
+/// Under the schedule `random`, a cluster lets others run after one of so many rounds in which it has changed something.
+const ROUNDS_TO_YIELD: u32 = 2;
 
 impl Cluster {
     /// A cluster of a launch, by its number in the grid.
@@ -74,7 +84,8 @@ impl Cluster {
             .map(|rank| Block::new(launch, launch.cta_of_cluster(linear, rank), rank))
             .collect::<Vec<_>>();
         let ctas = ranks.map(|rank| Cta::new(launch, &blocks[rank as usize])).collect();
-        let mut cluster = Self { blocks, ctas, linear, stillness: Stillness::default() };
+        let random = Random::new(launch.schedule, linear, INTERLEAVING);
+        let mut cluster = Self { blocks, ctas, linear, stillness: Stillness::default(), random };
         cluster.observe(launch);
         cluster
     }
@@ -83,6 +94,7 @@ impl Cluster {
     pub(crate) fn restart(&mut self, launch: &LaunchContext<'_>, linear: u64) {
         self.linear = linear;
         self.stillness = Stillness::default();
+        self.random = Random::new(launch.schedule, linear, INTERLEAVING);
         for (block, cta) in self.blocks.iter_mut().zip(&mut self.ctas) {
             block.restart(launch, launch.cta_of_cluster(linear, block.rank));
             cta.restart(launch, block);
@@ -150,6 +162,9 @@ impl Cluster {
                 return Ok((ClusterPause::Waiting, true));
             }
             changed |= round.changed;
+            if round.worked && round.changed && self.yields(launch) {
+                return Ok((ClusterPause::Yielded, true));
+            }
             waiting_rounds = if round.worked { 0 } else { waiting_rounds + 1 };
             quiet_rounds = if round.changed { 0 } else { quiet_rounds + 1 };
             let waits = !round.worked || quiet_rounds >= QUIET_ROUNDS;
@@ -164,6 +179,11 @@ impl Cluster {
                 return Ok((ClusterPause::Waiting, changed));
             }
         }
+    }
+
+    /// Whether it lets other clusters run now, so that one may begin before an earlier one has ended.
+    fn yields(&mut self, launch: &LaunchContext<'_>) -> bool {
+        matches!(launch.schedule, Schedule::Random(_)) && self.random.below(ROUNDS_TO_YIELD) == 0
     }
 
     /// Runs one warp, numbered CTA by CTA, at a cycle of the clock. Returns why it stopped, and whether it changed

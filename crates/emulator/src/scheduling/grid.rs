@@ -232,6 +232,9 @@ pub(crate) fn run(
     }
 }
 
+/// Clusters of a worker that have let others run, at most.
+const MOST_YIELDED: usize = 4;
+
 /// A running grid, and the number of resident clusters.
 pub(super) struct Grid<'a> {
     pub(super) context: &'a LaunchContext<'a>,
@@ -247,8 +250,12 @@ impl Grid<'_> {
     /// clusters that wait, and with the totals of those that have ended.
     pub(super) fn work(&self, mut waiting: VecDeque<Cluster>, mut tally: Tally) -> Tally {
         let mut spare: Option<Cluster> = None;
+        // Clusters that have let others run, the next to run first.
+        let mut yielded: VecDeque<Cluster> = VecDeque::new();
         while !self.context.stop.load(Ordering::Relaxed) {
-            let mut cluster = match self.begin(&mut spare) {
+            let full = yielded.len() >= MOST_YIELDED;
+            let next = if full { yielded.pop_front() } else { self.begin(&mut spare) };
+            let mut cluster = match next.or_else(|| yielded.pop_front()) {
                 Some(cluster) => cluster,
                 None => match waiting.pop_front() {
                     Some(cluster) => cluster,
@@ -264,6 +271,7 @@ impl Grid<'_> {
                     self.finish(&mut cluster, &mut tally);
                     spare = Some(cluster);
                 }
+                Ok(ClusterPause::Yielded) => yielded.push_back(cluster),
                 Ok(ClusterPause::Waiting) => {
                     waiting.push_back(cluster);
                     std::thread::yield_now();
@@ -282,7 +290,7 @@ impl Grid<'_> {
             }
         }
         // After a failure, what the others have printed is still shown.
-        waiting.iter_mut().for_each(|cluster| self.take_output(cluster, &mut tally));
+        waiting.iter_mut().chain(&mut yielded).for_each(|cluster| self.take_output(cluster, &mut tally));
         tally
     }
 
