@@ -12,10 +12,13 @@ use crate::launch::context::LaunchContext;
 use crate::scheduling::cluster::Cluster;
 use crate::scheduling::deadlock::Waiting;
 use crate::scheduling::path::Wait;
+use crate::scheduling::warp::Warp;
 
 /// What is wrong with a wait, the most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Diagnosis {
+    /// Lanes of one warp wait for each other at two instructions.
+    Apart,
     /// Some lanes of one warp alone have completed the previous phase of an mbarrier that counts
     /// several arrivals: other warps may have been meant.
     Surplus,
@@ -37,10 +40,15 @@ pub(super) enum Diagnosis {
     Lapped,
     /// A producer waits for a slot at whose mbarrier no thread has ever arrived, at its first wait.
     FirstSlot,
-    /// The same, at a later wait.
+    /// A thread waits for an accumulator at whose mbarrier no thread has ever arrived, at its first wait, and for operands
+    /// afterwards.
+    Accumulator,
+    /// A producer waits for a slot at whose mbarrier no thread has ever arrived, at a later wait.
     Slot,
-    /// No thread has ever arrived at the mbarrier.
+    /// No thread has ever arrived at the mbarrier, at the first wait for it.
     Never,
+    /// The same, at a later wait.
+    NeverAgain,
     /// The threads that arrived in the phase before have exited.
     Exited,
     /// Another wait for an mbarrier.
@@ -54,7 +62,7 @@ pub(super) enum Diagnosis {
 impl Diagnosis {
     /// Whether it is the mistake itself.
     pub(super) fn is_cause(self) -> bool {
-        matches!(self, Self::Surplus | Self::Bytes | Self::OnlyBytes | Self::Lanes)
+        matches!(self, Self::Apart | Self::Surplus | Self::Bytes | Self::OnlyBytes | Self::Lanes)
     }
 }
 
@@ -92,7 +100,8 @@ impl Cluster {
     /// What is wrong with a wait, as far as the state that it waits for tells.
     pub(super) fn diagnosis(&self, launch: &LaunchContext<'_>, waiting: &Waiting<'_>) -> Diagnosis {
         if matches!(waiting.path.wait, Wait::Together | Wait::Members(_)) {
-            return Diagnosis::Lanes;
+            let are_apart = waiting.warps.iter().all(|warp| are_apart(warp));
+            return if are_apart { Diagnosis::Apart } else { Diagnosis::Lanes };
         }
         if let Wait::Barrier { id, .. } = waiting.path.wait {
             let block = &self.blocks[waiting.rank];
@@ -123,7 +132,16 @@ impl Cluster {
                 Diagnosis::Exited
             }
             () if record.phase > 0 => Diagnosis::Mbarrier,
-            () if !issues_copies(launch, waiting.path.pc) => Diagnosis::Never,
+            () if observed.is_none() && is_followed_by_operands(launch, waiting.path.pc) => {
+                Diagnosis::Accumulator
+            }
+            () if !issues_copies(launch, waiting.path.pc) => {
+                if observed.is_none() {
+                    Diagnosis::Never
+                } else {
+                    Diagnosis::NeverAgain
+                }
+            }
             () if observed.is_none() => Diagnosis::FirstSlot,
             () => Diagnosis::Slot,
         }
@@ -174,7 +192,11 @@ impl Cluster {
                     phase - 1
                 )
             }
-            Diagnosis::FirstSlot | Diagnosis::Slot | Diagnosis::Never => {
+            Diagnosis::FirstSlot
+            | Diagnosis::Accumulator
+            | Diagnosis::Slot
+            | Diagnosis::Never
+            | Diagnosis::NeverAgain => {
                 format!("Deadlock: {who} {waits} for {object}, at which no thread has ever arrived.")
             }
             Diagnosis::Exited => {
@@ -185,7 +207,8 @@ impl Cluster {
                 };
                 format!("Deadlock: {who} {waits} for {object}, and {arrived} exited.")
             }
-            Diagnosis::Surplus
+            Diagnosis::Apart
+            | Diagnosis::Surplus
             | Diagnosis::Lanes
             | Diagnosis::Mbarrier
             | Diagnosis::Barriers
@@ -208,7 +231,7 @@ impl Cluster {
                  the threads that execute it{in_turns}"
             ));
         }
-        if diagnosis == Diagnosis::Lanes {
+        if matches!(diagnosis, Diagnosis::Apart | Diagnosis::Lanes) {
             return Some(
                 "let all lanes that the instruction needs execute it: move it out of the branch, \
              or name in its member mask only the lanes that execute it"
@@ -257,16 +280,19 @@ impl Cluster {
                                      parity 1 on a new mbarrier returns at once. Or let the threads that should arrive first do so \
                                      before they wait themselves"
                 .to_owned(),
+            Diagnosis::Accumulator => "an accumulator is free at first: wait for it with the other parity (`parity ^ 1`), because a wait for \
+                                       parity 1 on a new mbarrier returns at once"
+                .to_owned(),
             Diagnosis::Slot => "release the slot: let the threads that read it arrive at this mbarrier when they have read it \
                                 (`arrive`; in a pipeline, `release`)"
                 .to_owned(),
-            Diagnosis::Never => "let a thread arrive (`arrive`, `arrive_and_expect`), or commit the MMAs that the wait is for to this \
+            Diagnosis::Never | Diagnosis::NeverAgain => "let a thread arrive (`arrive`, `arrive_and_expect`), or commit the MMAs that the wait is for to this \
                                  mbarrier (`commit_tensor_core`); or find what prevents the thread that should arrive"
                 .to_owned(),
             Diagnosis::Exited => "let the threads that arrive make as many rounds as those that wait: one load for each wait, and one \
                                   release for each load that follows"
                 .to_owned(),
-            Diagnosis::Lanes | Diagnosis::Barriers | Diagnosis::Mbarrier | Diagnosis::Barrier | Diagnosis::Other => "find the threads that should arrive in this phase, and \
+            Diagnosis::Apart | Diagnosis::Lanes | Diagnosis::Barriers | Diagnosis::Mbarrier | Diagnosis::Barrier | Diagnosis::Other => "find the threads that should arrive in this phase, and \
                                  what prevents them; if none should, the wait has the parity of the wrong phase, or of one that has \
                                  already completed"
                 .to_owned(),
@@ -278,11 +304,32 @@ impl Cluster {
 fn issues_copies(launch: &LaunchContext<'_>, pc: u32) -> bool {
     let code = &launch.kernel.code;
     let behind = (pc as usize + 1..code.of_operation.len()).take(NEAR);
-    let is_other_wait =
-        |text: &str| text.contains("mbarrier.try_wait") || text.contains("mbarrier.test_wait");
     let mut texts = behind.map(|pc| &*code.instruction(pc as u32).text);
     let next = texts.find(|text| is_other_wait(text) || text.contains(".expect_tx") || is_copy(text));
     next.is_some_and(|text| !is_other_wait(text))
+}
+
+/// Whether the instructions behind a wait first wait for operands, and then issue an MMA to tensor memory.
+fn is_followed_by_operands(launch: &LaunchContext<'_>, pc: u32) -> bool {
+    let code = &launch.kernel.code;
+    let behind = (pc as usize + 1..code.of_operation.len()).take(2 * NEAR);
+    let mut texts = behind.map(|pc| &*code.instruction(pc as u32).text);
+    let is_mma = |text: &str| text.contains("tcgen05.mma");
+    let is_copied = |text: &str| text.contains(".expect_tx") || is_copy(text);
+    let next = texts.find(|text| is_other_wait(text) || is_mma(text) || is_copied(text));
+    next.is_some_and(is_other_wait) && texts.any(is_mma)
+}
+
+/// Whether all lanes of a warp that have not exited wait at exchanges and barriers, at several instructions.
+fn are_apart(warp: &Warp) -> bool {
+    let waits = |wait: &Wait| {
+        matches!(wait, Wait::Together | Wait::Members(_) | Wait::Barrier { .. } | Wait::Again { .. })
+    };
+    warp.paths.len() > 1 && warp.paths.iter().all(|path| waits(&path.wait))
+}
+
+fn is_other_wait(text: &str) -> bool {
+    text.contains("mbarrier.try_wait") || text.contains("mbarrier.test_wait")
 }
 
 fn is_copy(text: &str) -> bool {
