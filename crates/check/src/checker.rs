@@ -68,7 +68,7 @@ pub(crate) struct Checker {
     pub(crate) tensor: Vec<TensorShadow>,
     /// Instructions that accessed memory.
     pub(crate) serial: u32,
-    /// The last lane that has issued a `cp.async`, the number of its access, and the bytes.
+    /// The last lane that has issued a `cp.async` or a bulk store, the number of its access, and the bytes.
     pub(crate) last_copy: (Actor, u32, SmallVec<[ByteRange; 2]>),
     /// The parts of an access. Kept for its allocation.
     pub(crate) parts: Vec<Part>,

@@ -64,6 +64,8 @@ pub(crate) struct LaunchState {
     /// MMAs that have read a tile of which all is written. Rows that nothing has written are
     /// padding in other tiles of theirs.
     whole_tiles: Mutex<BTreeSet<(u32, TileOperand)>>,
+    /// Bulk and tensor stores that several lanes issue with the same operands.
+    repeated_stores: Mutex<BTreeSet<u32>>,
     /// Loads that rely on an order.
     pub(crate) trusting: HashSet<u32>,
     /// Strong loads that race with strong stores.
@@ -91,6 +93,10 @@ fn is_recorded(code: &Code) -> bool {
         && sources.all(|source| source.file.ends_with(".rs"))
         && code.instructions.iter().all(|instruction| instruction.inlining == Inlining::default())
 }
+
+/// How to correct a store that several threads issue.
+const REPEATED_STORE: &str = "let one thread issue the copy (`elect`, or `if lane == 0`), and the same thread commit and wait: each lane that \
+                              executes it issues a copy of its own, for which the wait of another lane does not count";
 
 /// What an instruction uses an undefined value for.
 fn used_here(instruction: &Instruction) -> &'static str {
@@ -134,6 +140,7 @@ impl LaunchState {
             good_reads: Mutex::default(),
             used_loads: Mutex::default(),
             whole_tiles: Mutex::default(),
+            repeated_stores: Mutex::default(),
             trusting: trusting_loads(&launch.code),
             racing: racing_loads(&launch.code),
             non_coherent: non_coherent_loads(&launch.code),
@@ -200,6 +207,14 @@ impl LaunchState {
         used.entry(load).and_modify(|first| *first = by.min(*first)).or_insert(by);
     }
 
+    pub(crate) fn note_repeated_store(&self, pc: u32) {
+        self.repeated_stores.lock().unwrap_or_else(PoisonError::into_inner).insert(pc);
+    }
+
+    fn is_repeated_store(&self, pc: u32) -> bool {
+        self.repeated_stores.lock().unwrap_or_else(PoisonError::into_inner).contains(&pc)
+    }
+
     pub(crate) fn note_whole_tiles(&self, tiles: &BTreeSet<(u32, TileOperand)>) {
         self.whole_tiles.lock().unwrap_or_else(PoisonError::into_inner).extend(tiles);
     }
@@ -221,6 +236,17 @@ impl LaunchState {
         let line = |pc: u32| code.instruction(pc).source.as_ref().map(|source| (&source.file, source.line));
         let good_lines: BTreeSet<_> = good.iter().filter_map(|&pc| line(pc)).collect();
         let is_good = |pc: u32| good.contains(&pc) || line(pc).is_some_and(|line| good_lines.contains(&line));
+        // What is written only after a read of it that found nothing: by instruction of the read.
+        let writes_later = |conflict: &Conflict| {
+            matches!(conflict.kind, FindingKind::Race | FindingKind::InFlight)
+                && conflict.later.kind.writes()
+                && !conflict.earlier.kind.writes()
+        };
+        let written_later: BTreeMap<u32, &Conflict> = conflicts
+            .values()
+            .filter(|(conflict, _)| writes_later(conflict))
+            .map(|(conflict, _)| (conflict.earlier.pc, conflict))
+            .collect();
         // A load that is not ordered after the writes finds bytes unwritten: one mistake.
         let unordered: BTreeSet<u32> = conflicts
             .keys()
@@ -282,13 +308,21 @@ impl LaunchState {
                 let reverse = reverse.filter(|_| asynchronous && meet_between(conflict, code, &meetings));
                 let conflict = reverse.unwrap_or(conflict);
                 let mut finding = conflict.finding(&self.info, code, count, &contended, extent);
+                if self.is_repeated_store(conflict.earlier.pc) && conflict.kind == FindingKind::InFlight {
+                    finding.help = Some(REPEATED_STORE.to_owned());
+                }
                 if conflict.kind == FindingKind::Uninitialized
                     && (is_good(conflict.later.pc) || conflict.space == MemorySpace::Global)
                     && let Some(&by) = used.get(&conflict.later.pc)
                 {
                     finding.labels.push(code.label(by, used_here(code.instruction(by)).to_owned()));
                 }
-                if let Some(parting) = Parting::of(conflict, &meetings) {
+                if let FindingKind::Uninitialized = conflict.kind
+                    && let Some(write) = written_later.get(&conflict.later.pc)
+                    && (conflict.tile.is_none() || write.address == conflict.address)
+                {
+                    write.explain_early_read(&self.info, code, &mut finding);
+                } else if let Some(parting) = Parting::of(conflict, &meetings) {
                     parting.explain(code, &mut finding);
                 } else if let Some(skipped) = Skipped::of(conflict, code, &meetings) {
                     skipped.explain(code, &mut finding);

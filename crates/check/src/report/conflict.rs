@@ -475,6 +475,20 @@ impl Conflict {
         }
     }
 
+    /// Adds to the finding of a read of unwritten bytes what writes them later, unordered, as this conflict tells.
+    pub(crate) fn explain_early_read(&self, launch: &LaunchInfo, code: &Code, finding: &mut Finding) {
+        let write = format!("{} by {}, later in this run", self.later.what(), self.later.who(launch));
+        finding.labels.push(code.label(self.later.pc, write));
+        finding.notes =
+            vec!["nothing lets the read wait for the write, so that it comes too early".to_owned()];
+        let is_of_threads = [self.later, self.earlier].iter().all(|party| party.proxy.is_none());
+        finding.help = Some(if is_of_threads {
+            self.missing(code, &BTreeSet::new(), self.extent()).1
+        } else {
+            "wait for the write before the read: on the mbarrier at which the copy, or the commit of the MMA, completes".to_owned()
+        });
+    }
+
     /// How far it is from its cause.
     pub(super) fn distance(&self, code: &Code) -> Rank {
         match self.kind {

@@ -63,7 +63,14 @@ impl Conflict {
                     .to_owned(),
             );
         }
+        let is_copy = self.later.proxy == Some(Proxy::Async) && self.later.kind == AccessKind::Write;
         match self.earlier.role {
+            Role::Group(_, AsyncKind::TensorCore, _) | Role::Issuer(_) if is_copy => (
+                "the tensor core is asynchronous: this thread has waited for no mbarrier to which a tcgen05.commit reports this work".to_owned(),
+                "before a copy fills a buffer again, wait on the mbarrier to which the MMAs that read it are committed \
+                 (`commit_tensor_core`, `tcgen05.commit`), for the phase of that commit"
+                    .to_owned(),
+            ),
             Role::Group(_, AsyncKind::TensorCore, _) | Role::Issuer(_) => (
                 "the tensor core is asynchronous: this thread has waited for no mbarrier to which a tcgen05.commit reports this work".to_owned(),
                 "call `commit_tensor_core` (`tcgen05.commit`) in the issuing thread, and wait on its mbarrier before the access".to_owned(),
@@ -167,6 +174,14 @@ impl Conflict {
         };
         let same_thread = (later.cta, later.warp, later.lanes) == (earlier.cta, earlier.warp, earlier.lanes);
         let whom = if same_thread { "this thread" } else { "the thread that issued it" };
+        if kind == AsyncKind::TensorLoad && !same_thread && later.proxy.is_some() && !self.frees() {
+            return (
+                "this thread has waited for no arrival of the loading warp after its tcgen05.wait::ld".to_owned(),
+                "wait until the threads that load the accumulator have released it: at an mbarrier at which they arrive after \
+                 `wait_tensor_loads()` (`tcgen05.wait::ld`); or let this access use other columns"
+                    .to_owned(),
+            );
+        }
         (
             format!("no {wait} by {whom} covers the {unit} before this access"),
             if matches!(kind, AsyncKind::TensorLoad | AsyncKind::TensorStore) && same_thread {

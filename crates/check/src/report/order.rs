@@ -75,7 +75,7 @@ fn line(label: &Label) -> Line<'_> {
 }
 
 /// What keeps peers resident that may not have started, or may have exited.
-fn residence(finding: &Finding) -> Option<&str> {
+fn peer_help(finding: &Finding) -> Option<&str> {
     finding.help.as_deref().filter(|_| finding.kind == FindingKind::Fault(FaultKind::PeerNotResident))
 }
 
@@ -89,7 +89,7 @@ struct Cause<'f> {
     /// The lanes that are missing, with their warp.
     divergent: BTreeSet<&'f str>,
     /// How to keep peers resident.
-    residence: BTreeSet<&'f str>,
+    peers: BTreeSet<&'f str>,
 }
 
 impl<'f> Cause<'f> {
@@ -101,7 +101,7 @@ impl<'f> Cause<'f> {
             arrays: BTreeSet::new(),
             gaps: Vec::new(),
             divergent: BTreeSet::new(),
-            residence: BTreeSet::new(),
+            peers: BTreeSet::new(),
         };
         cause.add(finding);
         cause
@@ -115,7 +115,7 @@ impl<'f> Cause<'f> {
         if finding.kind == FindingKind::Divergence {
             self.divergent.extend(finding.labels.first().map(|label| &*label.text));
         }
-        self.residence.extend(residence(finding));
+        self.peers.extend(peer_help(finding));
     }
 
     /// Whether a finding may follow from this one.
@@ -130,8 +130,8 @@ impl<'f> Cause<'f> {
         let shares_lanes = finding.kind == FindingKind::Divergence
             && finding.labels.first().is_some_and(|label| self.divergent.contains(&*label.text));
         // One barrier of the cluster is for all accesses of peers.
-        let shares_residence = residence(finding).is_some_and(|help| self.residence.contains(help));
-        shares_line || shares_mbarrier || shares_gap || shares_lanes || is_left || shares_residence
+        let shares_peers = peer_help(finding).is_some_and(|help| self.peers.contains(help));
+        shares_line || shares_mbarrier || shares_gap || shares_lanes || is_left || shares_peers
     }
 }
 

@@ -52,10 +52,10 @@ impl UnwrittenTile {
         let whole = self.unwritten == self.bytes;
         let help = match (self.part.operand, whole) {
             (TileOperand::Cells, _) => {
-                "load only columns that a `tcgen05.mma`, `tcgen05.st` or `tcgen05.cp` has written"
+                "load only columns that a `tcgen05.mma`, `tcgen05.st` or `tcgen05.cp` has written, after the wait for it"
             }
             (_, true) => {
-                "write the tile, or issue the copy that fills it, before the MMA; and check the address in its descriptor"
+                "write the tile, or issue the copy that fills it and wait for it, before the MMA; and check the address in its descriptor"
             }
             (_, false) => {
                 "write the rest of the tile, with zeros where the matrix ends; and check the tile's shape against the copy that fills it"

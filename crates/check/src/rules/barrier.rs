@@ -183,6 +183,14 @@ impl Checker {
     /// A warp arrives at a barrier again before the barrier has completed.
     pub(crate) fn report_second_arrival(&self, barrier: u32, actor: Actor) {
         let mark = self.mark(actor);
+        let help = match self.waits(actor.pc) {
+            true => "use another barrier for the second synchronization".to_owned(),
+            false => format!(
+                "let this warp wait before it arrives again: at the barrier at which the warps that wait at barrier {barrier} arrive \
+                 afterwards (a producer waits until a buffer is empty), or, if it is one of those that wait, here (`sync` for `arrive`). \
+                 And let all warps that barrier {barrier} counts come to it"
+            ),
+        };
         self.launch.report_misuse(Misuse {
             kind: FindingKind::Barrier,
             message: format!("a warp arrives at barrier {barrier} a second time before it has completed"),
@@ -190,7 +198,7 @@ impl Checker {
             mbarrier: None,
             note: "a barrier counts arrivals, not warps (PTX ISA, \"bar\"), and nothing orders this arrival after its completion: it may complete before the other warps arrive"
                 .to_owned(),
-            help: "use another barrier for the second synchronization".to_owned(),
+            help,
         });
     }
 }

@@ -348,10 +348,15 @@ impl Checker {
                 "phases {missed} and {} ended between two tests of this thread; a wait by parity cannot distinguish phase {tested} from phase {missed}",
                 missed + 1
             ),
-            help: format!(
+            help: match state.arrival {
+                None => "let the thread that commits MMAs to it (`tcgen05.commit`) wait, before the MMAs of a slot, until the slot is \
+                         full: it releases slots that no copy has filled since"
+                    .to_owned(),
+                Some(_) => format!(
                 "let {count} arrive in a phase: if several threads release one slot, let one of them arrive, or initialize the \
                  mbarrier for all; otherwise wait, before the next arrivals, until the waiting threads have observed this phase"
-            ),
+                ),
+            },
         });
     }
 

@@ -117,10 +117,15 @@ impl Checker {
         }
         self.check_tiles(actor, completion, proxy, ranges);
         let is_copy = completion == Completion::Group(AsyncKind::Copy);
-        if !is_copy || !self.repeats_copy(actor, ranges) {
+        let is_store = completion == Completion::Group(AsyncKind::Bulk);
+        let repeats = (is_copy || is_store) && self.repeats_copy(actor, ranges);
+        if repeats && is_store {
+            self.launch.note_repeated_store(actor.pc);
+        }
+        if !(repeats && is_copy) {
             self.serial += 1;
         }
-        if is_copy {
+        if is_copy || is_store {
             self.last_copy = (actor, self.serial, ranges.into());
         }
         let mut parts = std::mem::take(&mut self.parts);

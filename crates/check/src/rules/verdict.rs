@@ -132,14 +132,13 @@ impl Accessor<'_> {
         let mut required = self.required(earlier, access);
         let mut agent = earlier.agent;
         let mut unknown = self.knowledge.known.uncovered(earlier.cta, agent, required, earlier.time);
-        if unknown != 0
-            && let Some(issuer) = Self::issuer_to_same_core(earlier, access)
-        {
-            agent = issuer;
+        if let Some(issuer) = Self::issuer_to_same_core(earlier, access) {
+            // One thread's MMAs need neither a wait nor a fence between them.
             let is_own = issuer == Role::Issuer(self.actor.warp).agent() && earlier.lanes == access.lanes;
             if is_own {
-                (required, unknown) = (0, 0);
-            } else {
+                (agent, required, unknown) = (issuer, 0, 0);
+            } else if unknown != 0 {
+                agent = issuer;
                 unknown = self.knowledge.known.uncovered(earlier.cta, issuer, earlier.lanes, earlier.time);
             }
         }
