@@ -10,6 +10,7 @@ mod copies;
 mod eights;
 mod gated;
 mod gemm;
+mod look_back;
 mod merged;
 mod norm;
 mod paged;
@@ -82,6 +83,7 @@ const EXCHANGE: Subject = Subject { gpu: "h200", run: cluster::exchange };
 const STENCIL: Subject = Subject { gpu: "h200", run: stencil::run };
 const GATED: Subject = Subject { gpu: "h200", run: gated::run };
 const NORM: Subject = Subject { gpu: "h200", run: norm::run };
+const LOOK_BACK: Subject = Subject { gpu: "h200", run: look_back::run };
 const RELAYED: Subject = Subject { gpu: "h200", run: relayed::run };
 const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
@@ -698,6 +700,34 @@ const MISTAKES: &[Mistake] = &[
         "no cluster barrier at the end of the pair",
         &[("peer-not-resident", "may have exited when a peer accesses its shared memory")],
     ),
+    (LOOK_BACK, "each thread draws", &[("race", "let one thread write")]),
+    (LOOK_BACK, "each warp draws", &[("race", "let one thread write")]),
+    (LOOK_BACK, "drawn without an atomic", &[("race", "is element 0 of `drawn`")]),
+    (LOOK_BACK, "no barrier behind the draw", &[("race", "call `sync_threads()`")]),
+    (LOOK_BACK, "loads past the end", &[("out-of-bounds", "of `x`, which has 1500 elements")]),
+    (LOOK_BACK, "stores past the end", &[("out-of-bounds", "of `y`, which has 1500 elements")]),
+    (LOOK_BACK, "length of all tiles", &[("out-of-bounds", "of `x`, which has 1500 elements")]),
+    (LOOK_BACK, "looks back two tiles", &[("out-of-bounds", "the index is negative")]),
+    (LOOK_BACK, "states of a tile too few", &[("out-of-bounds", "would be element 23 of `sums`")]),
+    (LOOK_BACK, "one block too many", &[("out-of-bounds", "would be element 24 of `sums`")]),
+    (LOOK_BACK, "one block too few", &[("uninitialized", "launch 24 CTAs for 1500 elements")]),
+    (LOOK_BACK, "no barrier behind the look-back", &[("race", "call `sync_threads()`")]),
+    (LOOK_BACK, "published without a release", &[("race", "publish with a release at .gpu scope")]),
+    (LOOK_BACK, "published within the block", &[("race", "use .gpu scope between CTAs of a grid")]),
+    (LOOK_BACK, "published by a plain store", &[("race", "publish with a release at .gpu scope")]),
+    (LOOK_BACK, "published by a volatile store", &[("race", "publish with a release at .gpu scope")]),
+    (LOOK_BACK, "observed without an acquire", &[("race", "read with an acquire")]),
+    (LOOK_BACK, "observed within the block", &[("race", "use .gpu scope between CTAs of a grid")]),
+    (LOOK_BACK, "observed by a plain load", &[("race", "read with an acquire")]),
+    (LOOK_BACK, "observed once", &[("uninitialized", "nothing lets the read wait for the write")]),
+    (LOOK_BACK, "published before the sum is stored", &[("race", "of `sums`")]),
+    (LOOK_BACK, "published before the prefix is stored", &[("race", "of `prefixes`")]),
+    (LOOK_BACK, "prefix in place of the sum", &[("race", "of `sums`")]),
+    (LOOK_BACK, "not cleared", &[("uninitialized", "is element 0 of `drawn`")]),
+    (LOOK_BACK, "draws not cleared", &[("uninitialized", "is element 0 of `drawn`")]),
+    (LOOK_BACK, "half of the states cleared", &[("uninitialized", "of `states`")]),
+    (LOOK_BACK, "cleared after the scan", &[("uninitialized", "is element 0 of `drawn`")]),
+    (LOOK_BACK, "cleared in another stream", &[("stream-order", "record an event in stream 2")]),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -825,6 +855,7 @@ fn nothing_is_found_where_no_mistake_is() {
     for subject in subjects
         .into_iter()
         .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG, RELAYED])
+        .chain([LOOK_BACK])
     {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
