@@ -6,6 +6,7 @@
 
 mod blackwell;
 mod cluster;
+mod combined;
 mod copies;
 mod eights;
 mod gated;
@@ -84,6 +85,7 @@ const STENCIL: Subject = Subject { gpu: "h200", run: stencil::run };
 const GATED: Subject = Subject { gpu: "h200", run: gated::run };
 const NORM: Subject = Subject { gpu: "h200", run: norm::run };
 const LOOK_BACK: Subject = Subject { gpu: "h200", run: look_back::run };
+const COMBINED: Subject = Subject { gpu: "h200", run: combined::run };
 const RELAYED: Subject = Subject { gpu: "h200", run: relayed::run };
 const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
@@ -728,6 +730,73 @@ const MISTAKES: &[Mistake] = &[
     (LOOK_BACK, "half of the states cleared", &[("uninitialized", "of `states`")]),
     (LOOK_BACK, "cleared after the scan", &[("uninitialized", "is element 0 of `drawn`")]),
     (LOOK_BACK, "cleared in another stream", &[("stream-order", "record an event in stream 2")]),
+    (COMBINED, "each thread initializes", &[("barrier", "is initialized twice")]),
+    (COMBINED, "counts every block", &[(REFUSED, "an mbarrier for 4 arrivals, and the kernel makes 1")]),
+    (COMBINED, "no fence of the barrier", &[("proxy-fence", "call `fence_mbarrier_init()`")]),
+    (
+        COMBINED,
+        "block barrier at the start",
+        &[("peer-not-resident", "before the access: `sync_threads()` waits")],
+    ),
+    (COMBINED, "half of the query loaded", &[("uninitialized", "of this array of f32")]),
+    (COMBINED, "query not written", &[("uninitialized", "is element 0 of `q`")]),
+    (COMBINED, "keys past the end", &[("out-of-bounds", "of `k`, which has 29440 elements")]),
+    (COMBINED, "values past the end", &[("out-of-bounds", "of `v`, which has 29440 elements")]),
+    (COMBINED, "length of all heads", &[("out-of-bounds", "of `k`, which has 29440 elements")]),
+    (COMBINED, "maximum of the valid keys", &[("deadlock", "move it out of the branch")]),
+    (
+        COMBINED,
+        "expects one value a block",
+        &[(REFUSED, "expects 16 bytes here, and the copies that complete on it move 32")],
+    ),
+    (
+        COMBINED,
+        "expects the peers alone",
+        &[(REFUSED, "expects 24 bytes here, and the copies that complete on it move 32")],
+    ),
+    (COMBINED, "expects no bytes", &[(REFUSED, "that expects none: arrive by `arrive_and_expect`")]),
+    (
+        COMBINED,
+        "each thread sends",
+        &[(REFUSED, "expects 32 bytes here, and the copies that complete on it move 2048")],
+    ),
+    (COMBINED, "sums not sent", &[(REFUSED, "or a copy is missing, or completes elsewhere")]),
+    (COMBINED, "sends to itself", &[("in-flight", "let each copy write a part of its own")]),
+    (COMBINED, "sends to one place", &[("in-flight", "let each copy write a part of its own")]),
+    (COMBINED, "signals its own barrier", &[("illegal-instruction", "they must be in the same")]),
+    (
+        COMBINED,
+        "not awaited",
+        &[("in-flight", "wait on the mbarrier before this access (`wait_parity`): for phase 0")],
+    ),
+    (
+        COMBINED,
+        "one thread waits",
+        &[("in-flight", "this thread has observed the end of none of its phases")],
+    ),
+    (COMBINED, "waits for the other parity", &[("in-flight", "this wait has returned at once")]),
+    (COMBINED, "no barrier before the weights", &[("race", "call `sync_threads()`")]),
+    (COMBINED, "warps meet for the weights", &[("race", "call `sync_threads()`")]),
+    (COMBINED, "block barrier before the sum", &[("race", "call `cluster_sync()`")]),
+    (COMBINED, "relaxed before the sum", &[("race", "call `cluster_sync()`")]),
+    (COMBINED, "arrives before the sum", &[("peer-not-resident", "call `cluster_sync()`")]),
+    (
+        COMBINED,
+        "every thread adds up",
+        &[
+            ("out-of-bounds", "is outside the shared memory"),
+            ("out-of-bounds", "keep the index below the length of the array"),
+        ],
+    ),
+    (COMBINED, "adds up past the cluster", &[(REFUSED, "")]),
+    (COMBINED, "shares at one place", &[("race", "compute coordinates that differ for each CTA")]),
+    (
+        COMBINED,
+        "leaves while others add up",
+        &[("peer-not-resident", "after the last access to another CTA's shared memory")],
+    ),
+    (COMBINED, "one head launched", &[("uninitialized", "nothing has written 64 of them")]),
+    (COMBINED, "a head too many", &[("out-of-bounds", "would be element 128 of `q`")]),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -855,7 +924,7 @@ fn nothing_is_found_where_no_mistake_is() {
     for subject in subjects
         .into_iter()
         .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG, RELAYED])
-        .chain([LOOK_BACK])
+        .chain([LOOK_BACK, COMBINED])
     {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
