@@ -15,6 +15,7 @@ mod look_back;
 mod merged;
 mod norm;
 mod paged;
+mod persistent;
 mod pingpong;
 mod radix;
 mod relayed;
@@ -86,6 +87,7 @@ const GATED: Subject = Subject { gpu: "h200", run: gated::run };
 const NORM: Subject = Subject { gpu: "h200", run: norm::run };
 const LOOK_BACK: Subject = Subject { gpu: "h200", run: look_back::run };
 const COMBINED: Subject = Subject { gpu: "h200", run: combined::run };
+const PERSISTENT: Subject = Subject { gpu: "b200", run: persistent::run };
 const RELAYED: Subject = Subject { gpu: "h200", run: relayed::run };
 const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
@@ -797,6 +799,121 @@ const MISTAKES: &[Mistake] = &[
     ),
     (COMBINED, "one head launched", &[("uninitialized", "nothing has written 64 of them")]),
     (COMBINED, "a head too many", &[("out-of-bounds", "would be element 128 of `q`")]),
+    (PERSISTENT, "a buffer for each warp", &[("out-of-bounds", "past the end of this array of f32")]),
+    (PERSISTENT, "columns of one accumulator", &[(REFUSED, "a power of two of columns from 32")]),
+    (
+        PERSISTENT,
+        "taken by one warp",
+        &[(REFUSED, "makes 4 arrivals at an mbarrier that is initialized for 1")],
+    ),
+    (PERSISTENT, "no fence of the initialization", &[("proxy-fence", "call `fence_mbarrier_init()`")]),
+    (PERSISTENT, "no barrier behind the setup", &[("uninitialized", "call `sync_threads()`")]),
+    (
+        PERSISTENT,
+        "every lane loads",
+        &[(REFUSED, "makes 32 arrivals at an mbarrier that is initialized for 1")],
+    ),
+    (
+        PERSISTENT,
+        "parity of the consumer",
+        &[("deadlock", "a slot is empty at first: wait for it with the other parity")],
+    ),
+    (
+        PERSISTENT,
+        "stage filled without a wait",
+        &[
+            ("in-flight", "wait until its readers have released it"),
+            ("barrier", "fills a slot again after the wait for its release"),
+        ],
+    ),
+    (
+        PERSISTENT,
+        "bytes of A",
+        &[(REFUSED, "expect 32768 bytes here, and the copies that complete on them move 36864")],
+    ),
+    (
+        PERSISTENT,
+        "bytes of f32",
+        &[(REFUSED, "expect 73728 bytes here, and the copies that complete on them move 36864")],
+    ),
+    (PERSISTENT, "all in the first stage", &[("in-flight", "this wait is for another mbarrier")]),
+    (
+        PERSISTENT,
+        "accumulator not awaited",
+        &[("in-flight", "wait until the threads that load the accumulator have released it")],
+    ),
+    (
+        PERSISTENT,
+        "parity of the taker",
+        &[("deadlock", "an accumulator is free at first: wait for it with the other parity")],
+    ),
+    (PERSISTENT, "no fence behind the taking", &[("tensor-fence", "call `tensor_fence_after_sync()`")]),
+    (
+        PERSISTENT,
+        "one accumulator",
+        &[
+            ("uninitialized", "load only columns that a `tcgen05.mma`"),
+            ("in-flight", "row 0, column 0 of tensor memory"),
+        ],
+    ),
+    (PERSISTENT, "adds to the last product", &[("uninitialized", "let the first tcgen05.mma overwrite D")]),
+    (
+        PERSISTENT,
+        "stage not awaited",
+        &[
+            ("in-flight", "wait on the mbarrier before this access (`wait_parity`): for phase 0"),
+            ("barrier", "wait, before the MMAs of a slot, until the slot is full"),
+            ("uninitialized", "issue the copy that fills it and wait for it"),
+        ],
+    ),
+    (
+        PERSISTENT,
+        "waits for the first stage",
+        &[
+            ("in-flight", "this wait is for another mbarrier"),
+            ("in-flight", "wait on the mbarrier before this access (`wait_parity`)"),
+        ],
+    ),
+    (
+        PERSISTENT,
+        "parity of the tile",
+        &[
+            ("deadlock", "phase n has the parity n % 2"),
+            ("barrier", "wait, before the MMAs of a slot, until the slot is full"),
+        ],
+    ),
+    (
+        PERSISTENT,
+        "stage released by an arrival",
+        &[("in-flight", "on the mbarrier to which the MMAs that read it are committed")],
+    ),
+    (PERSISTENT, "stage not released", &[("deadlock", "release the slot")]),
+    (
+        PERSISTENT,
+        "product not committed",
+        &[("deadlock", "commit the MMAs that the wait is for to this mbarrier")],
+    ),
+    (PERSISTENT, "product signaled by an arrival", &[("in-flight", "call `commit_tensor_core`")]),
+    (PERSISTENT, "product not awaited", &[("uninitialized", "or the commit of the MMA, completes")]),
+    (
+        PERSISTENT,
+        "waits for the other product",
+        &[("deadlock", "if none should, the wait has the parity of the wrong phase")],
+    ),
+    (PERSISTENT, "no fence behind the product", &[("tensor-fence", "call `tensor_fence_after_sync()`")]),
+    (PERSISTENT, "rows of the next warp", &[("tensor-memory", "warp 0 reaches rows 0 to 31")]),
+    (PERSISTENT, "load not awaited", &[("in-flight", "call `wait_tensor_loads()`")]),
+    (PERSISTENT, "product not released", &[("deadlock", "let a thread arrive (`arrive`")]),
+    (PERSISTENT, "buffer not awaited", &[("in-flight", "call `bulk_wait_read`")]),
+    (PERSISTENT, "two stores in flight", &[("in-flight", "pass 1")]),
+    (PERSISTENT, "no warp barrier behind the wait", &[("in-flight", "put a barrier after the wait")]),
+    (PERSISTENT, "no fence before the store", &[("proxy-fence", "call `fence_proxy_async()`")]),
+    (PERSISTENT, "no warp barrier before the store", &[("race", "call `sync_warp`")]),
+    (PERSISTENT, "every lane stores", &[("in-flight", "let one thread issue the copy")]),
+    (PERSISTENT, "store not committed", &[("in-flight", "call `bulk_commit()`")]),
+    (PERSISTENT, "stores not awaited", &[("leak", "call `bulk_wait_read(0)`")]),
+    (PERSISTENT, "columns not freed", &[("leak", "free them")]),
+    (PERSISTENT, "a tile too few", &[("uninitialized", "the last iteration of its loop")]),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -924,7 +1041,7 @@ fn nothing_is_found_where_no_mistake_is() {
     for subject in subjects
         .into_iter()
         .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG, RELAYED])
-        .chain([LOOK_BACK, COMBINED])
+        .chain([LOOK_BACK, COMBINED, PERSISTENT])
     {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
