@@ -19,6 +19,7 @@ mod persistent;
 mod pingpong;
 mod radix;
 mod relayed;
+mod requantized;
 mod split;
 mod staged;
 mod stencil;
@@ -88,6 +89,7 @@ const NORM: Subject = Subject { gpu: "h200", run: norm::run };
 const LOOK_BACK: Subject = Subject { gpu: "h200", run: look_back::run };
 const COMBINED: Subject = Subject { gpu: "h200", run: combined::run };
 const PERSISTENT: Subject = Subject { gpu: "b200", run: persistent::run };
+const REQUANTIZED: Subject = Subject { gpu: "h200", run: requantized::run };
 const RELAYED: Subject = Subject { gpu: "h200", run: relayed::run };
 const RADIX: Subject = Subject { gpu: "h200", run: radix::run };
 const SPLIT: Subject = Subject { gpu: "h200", run: split::run };
@@ -914,6 +916,53 @@ const MISTAKES: &[Mistake] = &[
     (PERSISTENT, "stores not awaited", &[("leak", "call `bulk_wait_read(0)`")]),
     (PERSISTENT, "columns not freed", &[("leak", "free them")]),
     (PERSISTENT, "a tile too few", &[("uninitialized", "the last iteration of its loop")]),
+    (REQUANTIZED, "one buffer", &[("out-of-bounds", "")]),
+    (REQUANTIZED, "columns at a wrong alignment", &[("misaligned", "must be a multiple of 16")]),
+    (REQUANTIZED, "half of the scales", &[("uninitialized", "write it before it is read")]),
+    (REQUANTIZED, "a column too many", &[("out-of-bounds", "would be element 12288 of `x`")]),
+    (
+        REQUANTIZED,
+        "maximum of half a warp",
+        &[(REFUSED, "names 16 lanes of a warp, and 16 lanes that it does not name")],
+    ),
+    (REQUANTIZED, "no warp barrier behind the scales", &[("race", "call `sync_warp`")]),
+    (
+        REQUANTIZED,
+        "a tile left over",
+        &[("deadlock", "barrier 1 waits for 128 threads, of which 64 have arrived")],
+    ),
+    (REQUANTIZED, "waits for the first buffers", &[("deadlock", "need a first arrival at one of them")]),
+    (REQUANTIZED, "buffer not awaited", &[("barrier", "a producer waits until a buffer is empty")]),
+    (REQUANTIZED, "one buffer for all tiles", &[("race", "no barrier is between the two warps")]),
+    (REQUANTIZED, "half of a warp stores", &[("deadlock", "move it out of the branch")]),
+    (REQUANTIZED, "block barrier for full", &[(REFUSED, "wait for these threads by a `NamedBarrier`")]),
+    (REQUANTIZED, "full counts a half", &[("race", "`NamedBarrier::sync`")]),
+    (REQUANTIZED, "one full barrier", &[("barrier", "a warp arrives at barrier 1 a second time")]),
+    (REQUANTIZED, "full not signaled", &[("deadlock", "and an arrival at the other's when a turn ends")]),
+    (REQUANTIZED, "arrives where it waits", &[("barrier", "here (`sync` for `arrive`)")]),
+    (REQUANTIZED, "full not awaited", &[("barrier", "let all warps that barrier 1 counts come to it")]),
+    (REQUANTIZED, "released before it is read", &[("race", "`NamedBarrier::sync`")]),
+    (
+        REQUANTIZED,
+        "releases the other buffer",
+        &[("deadlock", "let every thread that barrier 3 counts execute it")],
+    ),
+    (
+        REQUANTIZED,
+        "empty and full are one barrier",
+        &[("barrier", "use another barrier for the second synchronization")],
+    ),
+    (REQUANTIZED, "not released", &[("deadlock", "let every thread that barrier 3 counts execute it")]),
+    (REQUANTIZED, "rows stored one further", &[("out-of-bounds", "would be element 6144 of `y`")]),
+    (REQUANTIZED, "a band too many", &[("out-of-bounds", "would be element 12288 of `x`")]),
+    (REQUANTIZED, "a band too few", &[("uninitialized", "")]),
+    (REQUANTIZED, "restored first", &[("uninitialized", "of `y`")]),
+    (REQUANTIZED, "restored without an event", &[("stream-order", "record an event in stream 1")]),
+    (
+        REQUANTIZED,
+        "event of before the kernel",
+        &[("stream-order", "waits for an event that stream 1 recorded before")],
+    ),
 ];
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Eager, Schedule::Latest, Schedule::Random(1)];
@@ -1041,7 +1090,7 @@ fn nothing_is_found_where_no_mistake_is() {
     for subject in subjects
         .into_iter()
         .chain([STENCIL, GATED, NORM, RADIX, SPLIT, MERGED, PAGED, EIGHTS, STAGED, PINGPONG, RELAYED])
-        .chain([LOOK_BACK, COMBINED, PERSISTENT])
+        .chain([LOOK_BACK, COMBINED, PERSISTENT, REQUANTIZED])
     {
         for schedule in SCHEDULES {
             match (subject.run)(&checked(subject.gpu, schedule), Mistaken("")) {
