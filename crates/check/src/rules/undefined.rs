@@ -138,25 +138,35 @@ impl Checker {
         bytes: u64,
         kind: AccessKind,
     ) {
-        let has_none = self.warp_of(actor).undefined.is_empty();
-        match space {
-            MemorySpace::Local if !has_none => {}
-            MemorySpace::Shared if !has_none => {}
-            MemorySpace::Shared if !self.undefined_shared.is_empty() => {
-                if kind == AccessKind::Write {
-                    lanes(actor.lanes)
-                        .for_each(|lane| self.undefined_shared.store(addresses[lane], bytes, None));
-                    return;
-                }
-                if !lanes(actor.lanes).any(|lane| self.undefined_shared.has_any(addresses[lane], bytes)) {
-                    return;
-                }
-                self.is_following = true;
-            }
-            _ => return,
+        let is_followed = matches!(space, MemorySpace::Local | MemorySpace::Shared);
+        if !is_followed
+            || self.warp_of(actor).undefined.is_empty()
+                && !self.reads_undefined(actor, space, addresses, bytes, kind)
+        {
+            return;
         }
+        self.is_following = true;
         let access = MemoryAccess { pc: actor.pc, space, addresses: *addresses, bytes };
         self.warp(actor).1.undefined.accessing(access);
+    }
+
+    /// Whether lanes of a warp without undefined values read one from shared memory. What they store is defined.
+    fn reads_undefined(
+        &mut self,
+        actor: Actor,
+        space: MemorySpace,
+        addresses: &[u64; LANES],
+        bytes: u64,
+        kind: AccessKind,
+    ) -> bool {
+        if space != MemorySpace::Shared || self.undefined_shared.is_empty() {
+            return false;
+        }
+        if kind == AccessKind::Write {
+            lanes(actor.lanes).for_each(|lane| self.undefined_shared.store(addresses[lane], bytes, None));
+            return false;
+        }
+        lanes(actor.lanes).any(|lane| self.undefined_shared.has_any(addresses[lane], bytes))
     }
 
     /// Copies write shared memory. What they move counts as written.

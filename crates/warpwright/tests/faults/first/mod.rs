@@ -792,7 +792,7 @@ const MISTAKES: &[Mistake] = &[
             ("out-of-bounds", "keep the index below the length of the array"),
         ],
     ),
-    (COMBINED, "adds up past the cluster", &[(REFUSED, "")]),
+    (COMBINED, "adds up past the cluster", &[(REFUSED, "CTA 4 is outside the cluster")]),
     (COMBINED, "shares at one place", &[("race", "compute coordinates that differ for each CTA")]),
     (
         COMBINED,
@@ -916,7 +916,7 @@ const MISTAKES: &[Mistake] = &[
     (PERSISTENT, "stores not awaited", &[("leak", "call `bulk_wait_read(0)`")]),
     (PERSISTENT, "columns not freed", &[("leak", "free them")]),
     (PERSISTENT, "a tile too few", &[("uninitialized", "the last iteration of its loop")]),
-    (REQUANTIZED, "one buffer", &[("out-of-bounds", "")]),
+    (REQUANTIZED, "one buffer", &[("out-of-bounds", "past the end of this array of i16")]),
     (REQUANTIZED, "columns at a wrong alignment", &[("misaligned", "must be a multiple of 16")]),
     (REQUANTIZED, "half of the scales", &[("uninitialized", "write it before it is read")]),
     (REQUANTIZED, "a column too many", &[("out-of-bounds", "would be element 12288 of `x`")]),
@@ -955,7 +955,11 @@ const MISTAKES: &[Mistake] = &[
     (REQUANTIZED, "not released", &[("deadlock", "let every thread that barrier 3 counts execute it")]),
     (REQUANTIZED, "rows stored one further", &[("out-of-bounds", "would be element 6144 of `y`")]),
     (REQUANTIZED, "a band too many", &[("out-of-bounds", "would be element 12288 of `x`")]),
-    (REQUANTIZED, "a band too few", &[("uninitialized", "")]),
+    (
+        REQUANTIZED,
+        "a band too few",
+        &[("uninitialized", "check that `mistaken_requantized` writes the element")],
+    ),
     (REQUANTIZED, "restored first", &[("uninitialized", "of `y`")]),
     (REQUANTIZED, "restored without an event", &[("stream-order", "record an event in stream 1")]),
     (
