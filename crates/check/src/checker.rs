@@ -89,6 +89,8 @@ pub(crate) struct Checker {
     pub(crate) remote_copies: BTreeSet<u32>,
     /// By instruction and barrier: the warps that meet there.
     pub(crate) meetings: BTreeMap<(u32, u32), Meetings>,
+    /// By named barrier: the warps that meet there, at whatever instructions.
+    pub(crate) completions: BTreeMap<u32, Meetings>,
     /// Whether part of a warp has arrived at an aligned barrier or at an exchange without the rest.
     pub(crate) has_bypasses: bool,
 }
@@ -139,6 +141,7 @@ impl Checker {
             late_arrivals: Vec::new(),
             remote_copies: BTreeSet::new(),
             meetings: BTreeMap::new(),
+            completions: BTreeMap::new(),
             has_bypasses: false,
             launch,
         }

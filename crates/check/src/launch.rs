@@ -77,6 +77,8 @@ pub(crate) struct LaunchState {
     pub(crate) non_coherent: HashSet<u32>,
     /// By instruction and barrier: the warps that meet there, in any CTA.
     meetings: Mutex<BTreeMap<(u32, u32), Meetings>>,
+    /// By named barrier: the warps that meet there, in any CTA.
+    completions: Mutex<BTreeMap<u32, Meetings>>,
     /// If the kernel has such loads: what a thread observes when it reads a location written by
     /// strong accesses.
     observed: Mutex<HashMap<u64, Clock>>,
@@ -146,6 +148,7 @@ impl LaunchState {
             non_coherent: non_coherent_loads(&launch.code),
             unset: if is_recorded(&launch.code) { unset_registers(&launch.code) } else { Vec::new() },
             meetings: Mutex::default(),
+            completions: Mutex::default(),
             observed: Mutex::default(),
             info: launch,
         }
@@ -200,6 +203,15 @@ impl LaunchState {
 
     pub(crate) fn note_meeting(&self, at: (u32, u32), warps: u32) {
         self.meetings.lock().unwrap_or_else(PoisonError::into_inner).entry(at).or_default().add(warps);
+    }
+
+    pub(crate) fn note_completion(&self, barrier: u32, warps: u32) {
+        self.completions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(barrier)
+            .or_default()
+            .add(warps);
     }
 
     pub(crate) fn note_used_load(&self, load: u32, by: u32) {
@@ -297,6 +309,7 @@ impl LaunchState {
         });
         let races = merged_races(code, reported.map(|(_, (conflict, count))| (conflict, *count)));
         let meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
+        let completions = self.completions.lock().unwrap_or_else(PoisonError::into_inner);
         let is_contended = |(kind, later, earlier, _): &&(FindingKind, u32, u32, Option<TileOperand>)| {
             *kind == FindingKind::Race && later == earlier
         };
@@ -322,7 +335,7 @@ impl LaunchState {
                     && (conflict.tile.is_none() || write.address == conflict.address)
                 {
                     write.explain_early_read(&self.info, code, &mut finding);
-                } else if let Some(parting) = Parting::of(conflict, &meetings) {
+                } else if let Some(parting) = Parting::of(conflict, &meetings, &completions) {
                     parting.explain(code, &mut finding);
                 } else if let Some(skipped) = Skipped::of(conflict, code, &meetings) {
                     skipped.explain(code, &mut finding);

@@ -22,13 +22,26 @@ pub(crate) struct Parting {
 
 impl Parting {
     /// The barrier that explains why nothing orders the two accesses, if there is one.
-    pub(crate) fn of(conflict: &Conflict, meetings: &BTreeMap<(u32, u32), Meetings>) -> Option<Self> {
+    pub(crate) fn of(
+        conflict: &Conflict,
+        meetings: &BTreeMap<(u32, u32), Meetings>,
+        completions: &BTreeMap<u32, Meetings>,
+    ) -> Option<Self> {
         let (earlier, later) = (&conflict.earlier, &conflict.later);
         let warps = [earlier.warp?, later.warp?];
         if earlier.cta != later.cta || warps[0] == warps[1] {
             return None;
         }
-        let (&(pc, barrier), found) = meetings.iter().find(|(_, found)| found.part(warps[0], warps[1]))?;
+        let at_one_line = meetings.iter().find(|(_, found)| found.part(warps[0], warps[1]));
+        // Producers arrive at one line, and consumers wait at another.
+        let at_two_lines = || {
+            let mut parted = completions.iter().filter(|(_, found)| found.part(warps[0], warps[1]));
+            parted.find_map(|(barrier, found)| {
+                let mut lines = meetings.iter().filter(|((_, at), _)| at == barrier);
+                lines.find(|(_, found)| found.has(warps[1])).map(|(at, _)| (at, found))
+            })
+        };
+        let (&(pc, barrier), found) = at_one_line.or_else(at_two_lines)?;
         let (counted, coming) = found.counts();
         let threads = |warps: u32| warps * LANES as u32;
         Some(Self { pc, barrier, warps, counted: threads(counted), coming: threads(coming) })

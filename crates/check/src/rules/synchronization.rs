@@ -51,6 +51,12 @@ impl Checker {
         let brought = self.release(actor);
         self.check_before_arrival(barrier, generation, actor, &brought);
         let gatherings = &mut self.ctas[actor.rank as usize].barriers[barrier as usize];
+        // The generation before has completed, whether or not a warp waited for it.
+        let before = gatherings.arrivals(generation.wrapping_sub(1));
+        let warps = before.iter().fold(0, |warps, arrival| warps | 1 << arrival.warp);
+        if warps != 0 && barrier != 0 && self.completions.entry(barrier).or_default().add(warps) {
+            self.launch.note_completion(barrier, warps);
+        }
         match gatherings.bring(generation, all, &brought, (actor, time)) {
             Some(other) if other.warp == actor.warp => self.report_split_barrier(barrier, actor, other),
             Some(other) if barrier == 0 => self.check_mixed_barrier(actor, other),

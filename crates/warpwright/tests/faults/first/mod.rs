@@ -936,7 +936,7 @@ const MISTAKES: &[Mistake] = &[
     (REQUANTIZED, "one buffer for all tiles", &[("race", "no barrier is between the two warps")]),
     (REQUANTIZED, "half of a warp stores", &[("deadlock", "move it out of the branch")]),
     (REQUANTIZED, "block barrier for full", &[(REFUSED, "wait for these threads by a `NamedBarrier`")]),
-    (REQUANTIZED, "full counts a half", &[("race", "`NamedBarrier::sync`")]),
+    (REQUANTIZED, "full counts a half", &[("race", "`NamedBarrier::new(1, 128)`")]),
     (REQUANTIZED, "one full barrier", &[("barrier", "a warp arrives at barrier 1 a second time")]),
     (REQUANTIZED, "full not signaled", &[("deadlock", "and an arrival at the other's when a turn ends")]),
     (REQUANTIZED, "arrives where it waits", &[("barrier", "here (`sync` for `arrive`)")]),
