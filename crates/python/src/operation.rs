@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple, PyType};
 use serde_json::Value;
 use warpwright::runtime;
-use warpwright_dlpack::{Argument, DeviceType, Error, Kind, OPERATIONS, Tensor};
 use warpwright_cli::findings::Findings;
+use warpwright_dlpack::{Argument, DeviceType, Error, Kind, OPERATIONS, Tensor};
 use warpwright_kernels::operations::OperationError;
 
 use crate::device::Device;
@@ -132,7 +132,8 @@ impl Passed {
                 let py = object.py();
                 if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py) {
                     let name = row.parameters.get(index).map_or("an argument", |parameter| parameter.name);
-                    let kind = object.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+                    let kind =
+                        object.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
                     ArgumentError::new_err(format!("{}: {name} takes a tensor, not `{kind}`", row.name))
                 } else {
                     error
@@ -210,7 +211,9 @@ impl Exchange {
         let Some(ask) = self.current_stream else { return Ok(stream) };
         // SAFETY: 2 is kDLCUDA, and the pointer is valid for the call.
         if unsafe { ask(2, ordinal, &mut stream) } != 0 {
-            return Err(WarpwrightError::new_err("the library of the tensors does not tell its current stream"));
+            return Err(WarpwrightError::new_err(
+                "the library of the tensors does not tell its current stream",
+            ));
         }
         Ok(stream)
     }
