@@ -143,18 +143,18 @@ impl Passed {
     }
 
     fn of_tensor(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Some(api) = Exchange::of(&object.get_type()) {
-            if let Some(describe) = api.describe {
-                let mut tensor = std::mem::MaybeUninit::<Tensor>::uninit();
-                // SAFETY: the function takes an object of the type that it was found at, and fills the tensor if it
-                // returns 0. The tensor's memory is the object's, which the caller keeps during the call.
-                if unsafe { describe(object.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-                    return Err(PyErr::fetch(object.py()));
-                }
-                // SAFETY: it was filled.
-                let tensor = unsafe { tensor.assume_init() };
-                return Ok(Self::Tensor { tensor, api: Some(api), _capsule: None });
+        if let Some(api) = Exchange::of(&object.get_type())
+            && let Some(describe) = api.describe
+        {
+            let mut tensor = std::mem::MaybeUninit::<Tensor>::uninit();
+            // SAFETY: the function takes an object of the type that it was found at, and fills the tensor if it
+            // returns 0. The tensor's memory is the object's, which the caller keeps during the call.
+            if unsafe { describe(object.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+                return Err(PyErr::fetch(object.py()));
             }
+            // SAFETY: it was filled.
+            let tensor = unsafe { tensor.assume_init() };
+            return Ok(Self::Tensor { tensor, api: Some(api), _capsule: None });
         }
         let capsule: Bound<'_, PyCapsule> = capsule_of(object)?;
         let (tensor, _) = tensor_of(&capsule)?;
