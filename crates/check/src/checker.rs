@@ -76,7 +76,7 @@ pub(crate) struct Checker {
     pub(crate) conflicts: Vec<Conflict>,
     pub(crate) unwritten: Unwritten,
     pub(crate) undefined_shared: UndefinedShared,
-    /// By instruction: loads of vectors of which nothing has written a part. They are errors where that part is used.
+    /// Vector loads with unwritten elements, by instruction. A load is an error where such an element is used.
     pub(crate) partial_loads: HashMap<u32, Conflict>,
     /// Whether a register of a warp may be undefined.
     pub(crate) is_following: bool,

@@ -77,11 +77,15 @@ impl Operation {
     pub unsafe fn call(&'static self, arguments: &[Argument<'_>], stream: *mut c_void) -> Result<(), Error> {
         self.expect_kinds(arguments)?;
         let opened = self.opened(arguments)?;
-        self.expect_apart(arguments)?;
+        let ranges: Vec<_> = self
+            .tensors(arguments)
+            .filter_map(|(parameter, tensor)| Some((parameter, tensor.range()?)))
+            .collect();
+        self.expect_apart(&ranges)?;
         // SAFETY: the caller passes a stream of the device.
         let stream = unsafe { opened.stream(stream) }?;
         // SAFETY: the caller passes allocated memory.
-        let _spans = unsafe { self.spans(arguments, opened.operations.device()) }?;
+        let _spans = unsafe { spans(ranges, opened.operations.device()) }?;
         let operations = opened.operations_in(&stream)?;
         (self.run)(&Call { operation: self, arguments, operations, stream })
     }
@@ -154,43 +158,14 @@ impl Operation {
         })
     }
 
-    /// The memory of the tensors, where the emulator uses it: tensors that share bytes, such as the parts of a fused
-    /// projection, are views of one piece.
-    ///
-    /// # Safety
-    /// The memory is allocated until the buffers are dropped.
-    unsafe fn spans(
-        &'static self,
-        arguments: &[Argument<'_>],
-        device: &Device,
-    ) -> Result<Vec<Buffer<u8>>, Error> {
-        if !device.properties().is_emulated {
-            return Ok(Vec::new());
-        }
-        let ranges = self.tensors(arguments).filter_map(|(_, tensor)| tensor.range());
-        let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
-        ranges.sort_by_key(|range| range.start);
-        ranges.dedup_by(|next, last| {
-            let shares = next.start < last.end;
-            last.end = if shares { last.end.max(next.end) } else { last.end };
-            shares
-        });
-        // SAFETY: the caller passes allocated memory.
-        let adopt = |range: Range<u64>| unsafe {
-            Buffer::from_raw_parts(device, range.start, (range.end - range.start) as usize)
-        };
-        Ok(ranges.into_iter().map(adopt).collect::<Result<_, _>>()?)
-    }
-
     /// Refuses an output that shares bytes with another tensor: kernels read while they write.
-    fn expect_apart(&'static self, arguments: &[Argument<'_>]) -> Result<(), Error> {
-        let outputs = |kind| matches!(kind, Kind::Output | Kind::OptionalOutput);
-        for (at, (output, written)) in self.tensors(arguments).enumerate() {
-            let Some(range) = written.range().filter(|_| outputs(output.kind)) else { continue };
-            for (other_at, (other, tensor)) in self.tensors(arguments).enumerate() {
-                let overlaps =
-                    tensor.range().is_some_and(|other| other.start < range.end && range.start < other.end);
-                if other_at != at && overlaps {
+    fn expect_apart(&'static self, ranges: &[(&Parameter, Range<u64>)]) -> Result<(), Error> {
+        for (at, (output, written)) in ranges.iter().enumerate() {
+            if !matches!(output.kind, Kind::Output | Kind::OptionalOutput) {
+                continue;
+            }
+            for (other_at, (other, range)) in ranges.iter().enumerate() {
+                if other_at != at && range.start < written.end && written.start < range.end {
                     return Err(self.refused(format!(
                         "{} shares memory with {}; pass a tensor of its own",
                         output.name, other.name
@@ -200,6 +175,30 @@ impl Operation {
         }
         Ok(())
     }
+}
+
+/// The memory of the tensors, where the emulator uses it: tensors that share bytes, such as the parts of a fused
+/// projection, are views of one piece.
+///
+/// # Safety
+/// The memory is allocated until the buffers are dropped.
+unsafe fn spans(tensors: Vec<(&Parameter, Range<u64>)>, device: &Device) -> Result<Vec<Buffer<u8>>, Error> {
+    if !device.properties().is_emulated {
+        return Ok(Vec::new());
+    }
+    let ranges = tensors.into_iter().map(|(_, range)| range);
+    let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let shares = next.start < last.end;
+        last.end = if shares { last.end.max(next.end) } else { last.end };
+        shares
+    });
+    // SAFETY: the caller passes allocated memory.
+    let adopt = |range: Range<u64>| unsafe {
+        Buffer::from_raw_parts(device, range.start, (range.end - range.start) as usize)
+    };
+    Ok(ranges.into_iter().map(adopt).collect::<Result<_, _>>()?)
 }
 
 /// A call with its device and stream.

@@ -139,8 +139,8 @@ impl Operations {
         Self { device, kernels, cache: Arc::default(), scratch: Mutex::default() }
     }
 
-    /// The same kernels with scratch memory of their own: for work that runs as long as these live, such as that of a
-    /// stream which another library captures. Scratch memory that is shared is replaced when a later call needs more.
+    /// The same kernels with scratch memory of their own, which lives as long as the returned value. A graph that
+    /// another library captures needs it: shared scratch memory is replaced when a later call needs more.
     pub fn with_own_scratch(&self) -> Self {
         let Self { device, kernels, cache, .. } = self;
         Self {

@@ -8,8 +8,8 @@
 //! variables of calls, until it is stored elsewhere or used as an address, or guards a store.
 //!
 //! A load of unwritten shared or local memory is an error of its own, unless its source line also loads
-//! written bytes: then it may read the unused end of a partial tile. The same holds for the elements of a vector
-//! of which others are written, in global memory as well. The value tells, by the rule of
+//! written bytes: then it may read the unused end of a partial tile. The same holds for unwritten elements
+//! of a vector load whose other elements are written, in global memory as well. The value tells, by the rule of
 //! LLVM's MemorySanitizer: it is used if it reaches an address or memory other than shared and local memory,
 //! or decides a branch or whether an instruction has its effect. It is followed through shared memory
 //! (`state/undefined_shared.rs`) and, of matrix instructions, through those whose fragments PTX defines
@@ -73,7 +73,7 @@ fn used(
     address.or(value)
 }
 
-/// The rows that `ldmatrix` loads of which stored bytes are undefined.
+/// The rows of an `ldmatrix` that hold undefined values.
 fn undefined_rows(access: &MemoryAccess, mask: u32, shared: &UndefinedShared) -> Vec<(u32, u16, Origin)> {
     let of_lane = |lane: usize| {
         let (bytes, origin) = shared.granule(access.addresses[lane])?;

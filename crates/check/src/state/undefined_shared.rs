@@ -30,7 +30,7 @@ impl UndefinedShared {
         });
     }
 
-    /// Where a value comes from of which each byte is undefined.
+    /// The origin of the value at an address, if all of its bytes are undefined.
     pub(crate) fn load(&self, address: u64, bytes: u64) -> Option<Origin> {
         let mut found = None;
         let mut all = true;

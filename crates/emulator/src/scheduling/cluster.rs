@@ -72,7 +72,7 @@ pub(crate) struct Cluster {
 
 /// The purpose of their generator.
 const INTERLEAVING: u64 = 0x6c62_272e_07bb_0142;
-/// Under the schedule `random`, a cluster lets others run after one of so many rounds in which it has changed something.
+/// Under the schedule `random`, a cluster that made progress in a round yields to others once in so many rounds.
 const ROUNDS_TO_YIELD: u32 = 2;
 
 impl Cluster {

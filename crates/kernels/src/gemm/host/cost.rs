@@ -10,7 +10,7 @@
 //! multiply     tile, at the rate of the tensor cores
 //! read         A and B from shared memory, by wgmma
 //! receive      A and B from L2: multicast rows arrive no faster than others
-//! request      by TMA, of rows that do not begin at lines of L2, and of boxes narrower than one; those of another
+//! request      by TMA: rows that do not begin at lines of L2, and boxes narrower than a line; requests of another
 //!              CTA cost nothing
 //! latency      of a stage, by the stages that are requested at a time
 //! gpc          rows of A and B that L2 sends to the busiest GPC, once for all its SMs: `gpc.rs`
@@ -151,8 +151,9 @@ const OUTSIDE: f64 = 0.77;
 /// 500 times of 29 shapes, `docs/results/2026-11-24-gemm-shapes.md`.
 const TMA: (f64, f64) = (2.1, 4.27);
 
-/// The same for a row of a box of 64 bytes or of 32: 14336 x 4096 x 8192 of a column-major A takes 1,696 us in tiles
-/// of 128x176, whose boxes have 32, and 1,366 in those of 128x160. Fitted to `docs/results/2026-11-29-gemm-boxes.json`.
+/// The same for a row of a box of 64 or 32 bytes: 14336 x 4096 x 8192 with a column-major A takes 1,696 us in tiles
+/// of 128x176 (boxes of 32 bytes), and 1,366 us in tiles of 128x160 (64). Fitted to
+/// `docs/results/2026-11-29-gemm-boxes.json`.
 const TMA_NARROW: f64 = 2.4;
 
 /// The same for a row outside, which it fills with zeros: 576 x 1024 x 12544 in 16 x 8 tiles of 64x80, the last
@@ -511,8 +512,8 @@ fn preloads_together(configuration: Configuration, problem: &GemmProblem) -> boo
     problem.preloads_b && if transposed { along_n > 1 } else { along_m > 1 }
 }
 
-/// Cycles in which TMA requests 128 bytes of A, and of B. What of rows of 128 bytes that begin at lines is hidden by
-/// their arrival costs nothing; where one operand has narrower boxes, the requests of both count.
+/// Cycles in which TMA requests 128 bytes of A, and of B. Requests of 128-byte rows that begin at lines cost nothing,
+/// because the arrival of the data hides them; if one operand has narrower boxes, the requests of both count.
 fn of_a_line(configuration: Configuration, problem: &GemmProblem) -> [f64; 2] {
     let boxes = boxes_of_a_line(configuration, problem).map(f64::from);
     let least = match () {
